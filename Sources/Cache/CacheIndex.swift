@@ -69,7 +69,7 @@ public struct CacheIndex: Sendable {
   private var refreshing: Set<CacheKey> = []
   /// The size in bytes to purge down to; nil: no purge is under way.
   private var purgingTo: Int?
-  /// The keys of each URL, by its hash, including those of other users and credentials.
+  /// The keys of each resource, by its hash, including those of other users and credentials.
   private var keys: [Int: [CacheKey]] = [:]
   /// When each URL last changed, by its hash, in milliseconds since 1970, and the latest change among those no longer
   /// listed.
@@ -148,7 +148,7 @@ public struct CacheIndex: Sendable {
     link(slot)
     entry.slots.append(slot)
     if entries.updateValue(entry, forKey: answer.key) == nil {
-      keys[answer.key.urlHash, default: []].append(answer.key)
+      keys[answer.key.resourceHash, default: []].append(answer.key)
     }
     bytes += node.bytes
     count += 1
@@ -204,19 +204,19 @@ public struct CacheIndex: Sendable {
     remove(slot)
   }
 
-  /// RFC 9111, 4.4: removes what is stored for the key's URL, for all owners. `now` is in milliseconds since 1970.
-  public mutating func removeAll(ofURL key: CacheKey, now: Int64) {
-    let hash = key.urlHash
+  /// RFC 9111, 4.4: removes what is stored for the key's resource, for all owners. `now` is in milliseconds since 1970.
+  public mutating func removeAll(ofResource key: CacheKey, now: Int64) {
+    let hash = key.resourceHash
     if changed.count >= Self.mostChanged {
       changedBefore = max(changedBefore, changed.values.max() ?? changedBefore)
       changed.removeAll()
     }
     changed[hash] = now
     // Who asks from here on wants the new state.
-    for (key, flying) in flights where key.urlHash == hash {
+    for (key, flying) in flights where key.resourceHash == hash {
       flights[key] = flying.map { $0.outdated }
     }
-    for key in (keys[hash] ?? []).filter({ $0.hasURL(of: key) }) {
+    for key in (keys[hash] ?? []).filter({ $0.isOfSameResource(as: key) }) {
       for slot in entries[key]?.slots ?? [] { remove(slot) }
     }
   }
@@ -226,7 +226,7 @@ public struct CacheIndex: Sendable {
 
   /// Whether the URL changed at or after a moment. An answer requested at that moment may be of the earlier state.
   public func wasChanged(_ key: CacheKey, since requested: Int64) -> Bool {
-    requested <= changedBefore || !changed.isEmpty && changed[key.urlHash].map { requested <= $0 } ?? false
+    requested <= changedBefore || !changed.isEmpty && changed[key.resourceHash].map { requested <= $0 } ?? false
   }
 
   /// The number of slots, for walking them in steps.
@@ -280,9 +280,9 @@ public struct CacheIndex: Sendable {
     drop(slot, &entry)
     entries[key] = entry.slots.isEmpty ? nil : entry
     if !entry.slots.isEmpty { return }
-    guard var ofURL = keys[key.urlHash] else { return }
-    ofURL.removeAll { $0 == key }
-    keys[key.urlHash] = ofURL.isEmpty ? nil : ofURL
+    guard var ofResource = keys[key.resourceHash] else { return }
+    ofResource.removeAll { $0 == key }
+    keys[key.resourceHash] = ofResource.isEmpty ? nil : ofResource
   }
 
   private mutating func drop(_ slot: Int, _ entry: inout Entry, givesUp: Bool = true) {

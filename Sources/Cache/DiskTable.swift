@@ -5,14 +5,14 @@
 public struct DiskTable: Sendable {
   private struct Entry: Sendable {
     let hash: Int
-    let urlHash: Int
+    let resourceHash: Int
     let bytes: UInt64
     var used: UInt64
   }
 
   private var entries: [UInt64: Entry] = [:]
   private var byKey: [Int: [UInt64]] = [:]
-  private var byURL: [Int: [UInt64]] = [:]
+  private var byResource: [Int: [UInt64]] = [:]
   private var clock: UInt64 = 0
   public private(set) var bytes: UInt64 = 0
   public private(set) var evictions: UInt64 = 0
@@ -34,20 +34,20 @@ public struct DiskTable: Sendable {
   /// Files must be added in the order of their use.
   public mutating func insert(_ file: UInt64, _ key: CacheKey, content: UInt64) {
     clock += 1
-    let urlHash = key.urlHash
+    let resourceHash = key.resourceHash
     entries[file] = Entry(
-      hash: key.hashValue, urlHash: urlHash, bytes: content + Self.overheadBytes, used: clock)
+      hash: key.hashValue, resourceHash: resourceHash, bytes: content + Self.overheadBytes, used: clock)
     byKey[key.hashValue, default: []].append(file)
-    byURL[urlHash, default: []].append(file)
+    byResource[resourceHash, default: []].append(file)
     bytes += content + Self.overheadBytes
   }
 
   /// The files that may contain an answer for this key.
   public func files(of key: CacheKey) -> [UInt64] { byKey[key.hashValue] ?? [] }
 
-  /// The files of the key's URL, for all owners. If the hashes of two URLs collide, this returns more files than
+  /// The files of the key's resource, for all owners. If the hashes of two collide, this returns more files than
   /// necessary.
-  public func files(ofURL key: CacheKey) -> [UInt64] { byURL[key.urlHash] ?? [] }
+  public func files(ofResource key: CacheKey) -> [UInt64] { byResource[key.resourceHash] ?? [] }
 
   public mutating func touch(_ file: UInt64) {
     clock += 1
@@ -59,8 +59,8 @@ public struct DiskTable: Sendable {
     bytes -= entry.bytes
     byKey[entry.hash]?.removeAll { $0 == file }
     if byKey[entry.hash]?.isEmpty ?? false { byKey[entry.hash] = nil }
-    byURL[entry.urlHash]?.removeAll { $0 == file }
-    if byURL[entry.urlHash]?.isEmpty ?? false { byURL[entry.urlHash] = nil }
+    byResource[entry.resourceHash]?.removeAll { $0 == file }
+    if byResource[entry.resourceHash]?.isEmpty ?? false { byResource[entry.resourceHash] = nil }
   }
 
   /// When the disk is over its limit, removes the least recently used files from the table until it is at the low-water

@@ -9,29 +9,33 @@ public struct CacheKey: Hashable, Sendable {
   /// The longest URL, in bytes, whose answer is stored. Longer URLs carry data and are hardly ever requested twice.
   public static let longestURL = 4096
 
+  /// `http://a/b SOH ?key=1 NUL rule NUL owner`; what the rule adds to the URL is set off, if it adds anything.
   public let bytes: [UInt8]
-  /// The same for every key of one URL, whoever the owner is. The seed is new in each process, so no client can choose
-  /// URLs that collide.
-  public let urlHash: Int
+  /// The same for every key of one resource, whoever the owner is and whatever rules add to its URL. The seed is new in
+  /// each process, so no client can choose URLs that collide.
+  public let resourceHash: Int
   /// Of the whole key. A stored answer is looked up several times, so the key is hashed once.
   private let hash: Int
 
-  /// `url`: as sent, with what the rule adds. `rule`: see `Rule.cacheIdentity`. `owner`: empty if all clients share the
-  /// answer.
-  public init(url: [UInt8], rule: [UInt8], owner: String) {
-    // NUL does not occur in a line of a head or in the name of a user or unit.
-    self.init(bytes: url + [0] + rule + [0] + Array(owner.utf8))
+  /// `url`: as sent; its last `added` bytes are the rule's. `rule`: see `Rule.cacheIdentity`. `owner`: empty if all
+  /// clients share the answer.
+  public init(url: [UInt8], added: Int = 0, rule: [UInt8], owner: String) {
+    // Neither occurs in the line of a request, and NUL not in the name of a user or unit.
+    let own = added > 0 ? url.dropLast(added) + [Self.separator] + url.suffix(added) : url
+    self.init(bytes: own + [0] + rule + [0] + Array(owner.utf8))
   }
+
+  private static let separator: UInt8 = 1
 
   /// From the bytes of a stored key.
   public init(bytes: [UInt8]) {
     self.bytes = bytes
     var hasher = Hasher()
-    let urlEnd = bytes.firstIndex(of: 0) ?? bytes.count
-    unsafe bytes.withUnsafeBytes { unsafe hasher.combine(bytes: UnsafeRawBufferPointer(rebasing: $0[..<urlEnd])) }
-    let ofURL = hasher
-    unsafe bytes.withUnsafeBytes { unsafe hasher.combine(bytes: UnsafeRawBufferPointer(rebasing: $0[urlEnd...])) }
-    urlHash = ofURL.finalize()
+    let end = bytes.firstIndex { $0 <= Self.separator } ?? bytes.count
+    unsafe bytes.withUnsafeBytes { unsafe hasher.combine(bytes: UnsafeRawBufferPointer(rebasing: $0[..<end])) }
+    let ofResource = hasher
+    unsafe bytes.withUnsafeBytes { unsafe hasher.combine(bytes: UnsafeRawBufferPointer(rebasing: $0[end...])) }
+    resourceHash = ofResource.finalize()
     hash = hasher.finalize()
   }
 
@@ -41,15 +45,20 @@ public struct CacheKey: Hashable, Sendable {
 
   public func hash(into hasher: inout Hasher) { hasher.combine(hash) }
 
-  public var url: [UInt8] { Array(bytes.prefix { $0 != 0 }) }
+  public var url: [UInt8] { bytes.prefix { $0 != 0 }.filter { $0 != Self.separator } }
 
-  /// The key of another URL for the same rule and owner.
-  public func with(url: [UInt8]) -> CacheKey { CacheKey(bytes: url + bytes.drop { $0 != 0 }) }
+  /// The URL without what the rule adds.
+  private var resource: ArraySlice<UInt8> { bytes.prefix { $0 > Self.separator } }
+  private var added: ArraySlice<UInt8> { bytes.prefix { $0 != 0 }.dropFirst(resource.count).dropFirst() }
 
-  /// Whether both keys are for the same URL.
-  public func hasURL(of other: CacheKey) -> Bool {
-    bytes.prefix { $0 != 0 } == other.bytes.prefix { $0 != 0 }
+  /// The key of another URL, to which the rule may have added the same, for the same rule and owner.
+  private func with(url: [UInt8]) -> CacheKey {
+    let bare = !added.isEmpty && url.suffix(added.count) == added ? url.dropLast(added.count) : url[...]
+    return CacheKey(bytes: Array(bare) + Array(bytes.drop { $0 != 0 }))
   }
+
+  /// Whether both keys are for the same URL, but for what rules add to it.
+  public func isOfSameResource(as other: CacheKey) -> Bool { resource == other.resource }
 }
 
 extension CacheKey {
@@ -67,27 +76,32 @@ extension CacheKey {
   /// Resolves a reference within the origin of `url` (RFC 3986, 5.2); nil if it leads to another origin.
   static func resolve(_ reference: [UInt8], against url: [UInt8]) -> [UInt8]? {
     let text = String(decoding: url, as: UTF8.self)
-    guard let scheme = text.firstRange(of: "://") else { return nil }
-    let originEnd = text[scheme.upperBound...].firstIndex { "/?#".contains($0) } ?? text.endIndex
-    let origin = text[..<originEnd]
-    let rest = text[originEnd...]
+    guard let (origin, rest) = split(text) else { return nil }
     let path = rest.prefix { $0 != "?" && $0 != "#" }
     let named = String(decoding: reference, as: UTF8.self).prefix { $0 != "#" }
     if named.isEmpty { return url }
     if named.hasPrefix("//") {
-      let whole = "\(text[..<scheme.lowerBound]):\(named)"
-      return whole.lowercased().hasPrefix(origin.lowercased() + "/") ? Array(whole.utf8) : nil
+      return resolve(Array("\(origin.prefix { $0 != ":" }):\(named)".utf8), against: url)
     }
-    if named.firstRange(of: "://") != nil {
-      guard named.lowercased().hasPrefix(origin.lowercased()) else { return nil }
-      let behind = named.dropFirst(origin.count)
-      guard behind.isEmpty || behind.hasPrefix("/") || behind.hasPrefix("?") else { return nil }
-      return Array((origin + (behind.hasPrefix("/") ? "" : "/") + behind).utf8)
+    if let (other, behind) = split(String(named)) {
+      return other == origin ? Array((origin + withoutDots(behind.hasPrefix("/") ? behind : "/" + behind)).utf8) : nil
     }
     if named.hasPrefix("/") { return Array((origin + withoutDots(named)).utf8) }
     if named.hasPrefix("?") { return Array((origin + (path.isEmpty ? "/" : path) + named).utf8) }
     let directory = path.lastIndex(of: "/").map { path[...$0] } ?? "/"
     return Array((origin + withoutDots(directory + named)).utf8)
+  }
+
+  /// Scheme and authority in lower case and without the port that the scheme has anyway, and the rest; nil: the
+  /// reference is relative.
+  private static func split(_ url: String) -> (origin: String, rest: Substring)? {
+    guard let scheme = url.firstRange(of: "://"), !url[..<scheme.lowerBound].contains(where: { "/?#".contains($0) })
+    else { return nil }
+    let end = url[scheme.upperBound...].firstIndex { "/?#".contains($0) } ?? url.endIndex
+    var origin = url[..<end].lowercased()
+    for (name, port) in [("http://", ":80"), ("https://", ":443")]
+    where origin.hasPrefix(name) && origin.hasSuffix(port) { origin.removeLast(port.count) }
+    return (origin, url[end...])
   }
 
   /// RFC 3986, 5.2.4.

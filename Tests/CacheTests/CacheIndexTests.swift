@@ -27,7 +27,7 @@ private final class Index {
   /// Whether anything was stored of the URL.
   func removeAll(_ name: String, now: Int64 = 0) -> Bool {
     let before = index.count
-    index.removeAll(ofURL: key(name), now: now)
+    index.removeAll(ofResource: key(name), now: now)
     return index.count < before
   }
   func answers(in range: Range<Int>) -> [StoredAnswer] { index.answers(in: range) }

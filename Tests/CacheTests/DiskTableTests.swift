@@ -15,9 +15,9 @@ import Testing
     table.insert(2, Self.key("a", "two"), content: 10)
     table.insert(3, Self.key("b"), content: 10)
     #expect(table.files(of: Self.key("a", "one")) == [1])
-    #expect(table.files(ofURL: Self.key("a")) == [1, 2])
+    #expect(table.files(ofResource: Self.key("a")) == [1, 2])
     table.remove(1)
-    #expect(table.files(of: Self.key("a", "one")).isEmpty && table.files(ofURL: Self.key("a")) == [2])
+    #expect(table.files(of: Self.key("a", "one")).isEmpty && table.files(ofResource: Self.key("a")) == [2])
     #expect(table.count == 2 && !table.contains(1) && table.contains(3))
   }
 

@@ -317,6 +317,8 @@ import Testing
     Variant(section: "4.1, *", vary: ["Vary: *"], first: ["X: 1"], second: ["X: 1"], isAnswered: false),
     Variant(section: "4.1, *", vary: ["Vary: X, *"], first: ["X: 1"], second: ["X: 1"], isAnswered: false),
     Variant(section: "4.1, *", vary: ["Vary: *", "Vary: X"], first: [], second: [], isAnswered: false),
+    Variant(section: "no name", vary: ["Vary: X Y"], first: ["X: 1"], second: ["X: 1"], isAnswered: false),
+    Variant(section: "no name", vary: ["Vary: X, \"Y\""], first: ["X: 1"], second: ["X: 1"], isAnswered: false),
     Variant(
       section: "4.1, lines combined", vary: ["Vary: X"], first: ["X: 1, 2"], second: ["X: 1", "X: 2"], isAnswered: true),
     Variant(

@@ -146,6 +146,24 @@ def test_a_write_invalidates_what_the_rules_parameters_name(cached):
     check_forwarded(stored.ask("/x"), "uri-miss", b"answer 2")
 
 
+def test_a_write_of_another_rule_invalidates_what_parameters_name(cached):
+    """Whichever of the two rules adds parameters to the URL: they are of the rule, and not of the resource."""
+    stored = cached(
+        'methods = ["GET", "HEAD"]',
+        request='parameters = { client = "kiosk" }\nparameters_in_uri = ["GET", "HEAD"]\nserializer = "http"',
+        more='[[rule]]\nname = "writes"\nmethods = ["POST"]\n'
+        '[[rule]]\nname = "marks"\nmethods = ["DELETE"]\n[rule.request]\n'
+        'parameters = { by = "kiosk" }\nparameters_in_uri = ["DELETE"]\nserializer = "http"\n')
+    stored.site.say("/x?client=kiosk", numbered(FRESH))
+    stored.site.say("/x", said())
+    stored.site.say("/x?by=kiosk", said())
+    stored.ask("/x")
+    for number, method in ((2, "POST"), (3, "DELETE")):
+        check_hit(stored.ask("/x"), b"answer %d" % (number - 1))
+        assert stored.ask("/x", method=method).status == 200
+        check_forwarded(stored.ask("/x"), "uri-miss", b"answer %d" % number)
+
+
 def test_who_asks_after_a_change_joins_no_fetch_from_before(cached):
     stored = cached()
     stored.site.say("/x", said('ETag: "1"', "Cache-Control: max-age=0", body=b"old"))

@@ -102,7 +102,9 @@ extension Conversation {
       isAuthorized: fields.contains("authorization") && !session.exchange.setsAuthorization, rule: rule ?? CacheRule(),
       policy: session.exchange.cachePolicy)
     return Caching(
-      cache, request, CacheKey(url: url, rule: cacheIdentity(fields), owner: owner ?? ""),
+      cache, request,
+      CacheKey(
+        url: url, added: session.exchange.addedQueryBytes(outputs), rule: cacheIdentity(fields), owner: owner ?? ""),
       url: shown, head: Array(head.prefix(count)), isForeign: owner == nil)
   }
 

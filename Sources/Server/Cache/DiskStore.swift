@@ -146,9 +146,9 @@ final class DiskStore: Sendable {
     jobs.post(.remove([file]))
   }
 
-  func discardAll(ofURL key: CacheKey) {
+  func discardAll(ofResource key: CacheKey) {
     let files = shared.withLock { shared in
-      let files = shared.table.files(ofURL: key)
+      let files = shared.table.files(ofResource: key)
       for file in files { shared.table.remove(file) }
       return files
     }

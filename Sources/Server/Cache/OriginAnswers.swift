@@ -198,9 +198,7 @@ extension Conversation {
 
   /// RFC 9111, 4.4: what an unsafe request has changed, and what its answer names at the same origin.
   private func invalidate(_ caching: Caching, _ fields: MessageFields, now: Int64) {
-    var keys = caching.key.invalidated(by: fields)
-    if let read = session.exchange.urlOfReads(caching.key.url, outputs) { keys.append(caching.key.with(url: read)) }
-    for key in keys { caching.cache.removeAll(ofURL: key, now: now) }
+    for key in caching.key.invalidated(by: fields) { caching.cache.removeAll(ofResource: key, now: now) }
   }
 
   /// RFC 9111, 4.3.5.

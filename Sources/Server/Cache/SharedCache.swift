@@ -123,9 +123,9 @@ final class SharedCache: Sendable {
     with { $0.remove(answer) }
   }
 
-  func removeAll(ofURL key: CacheKey, now: Int64) {
-    disk?.discardAll(ofURL: key)
-    with { $0.removeAll(ofURL: key, now: now) }
+  func removeAll(ofResource key: CacheKey, now: Int64) {
+    disk?.discardAll(ofResource: key)
+    with { $0.removeAll(ofResource: key, now: now) }
   }
 
   func with<Result>(_ body: (inout CacheIndex) -> Result) -> Result { index.withLock(body) }

@@ -42,17 +42,12 @@ extension Exchange {
     return request.traits.isDisjoint(with: [.isTunnel, .wantsUpgrade, .isGRPC])
   }
 
-  /// The URL of a GET of the same resource, if the rule puts its parameters in the query of that and not of this
-  /// request, which was sent to `url`; nil: they are the same.
-  public func urlOfReads(_ url: [UInt8], _ outputs: borrowing Outputs) -> [UInt8]? {
-    let get = FieldTranslation.get
-    guard let decision = record.decision, let serialization = policy.request(of: decision).serialization,
-      !serialization.query.isEmpty, serialization.isInURI(get.span),
-      !serialization.isInURI(outputs.text.bytes.extracting(record.method))
-    else { return nil }
-    var read = ByteBuffer()
-    QueryEncoding.append(query: serialization.query, to: url.span, into: &read)
-    return read.bytes.array
+  /// How many bytes at the end of the target are the parameters that the rule adds.
+  public func addedQueryBytes(_ outputs: borrowing Outputs) -> Int {
+    guard let decision = record.decision else { return 0 }
+    let query = query(
+      policy.request(of: decision).serialization, method: outputs.text.bytes.extracting(record.method))
+    return query.isEmpty ? 0 : query.count + 1
   }
 
   private static let safeMethods = ["GET", "HEAD", "OPTIONS", "TRACE"].map { Array($0.utf8) }

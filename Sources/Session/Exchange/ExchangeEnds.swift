@@ -221,6 +221,11 @@ extension Exchange {
       client.terms.contains(.persists) && request.progress == .done
     record.outcome = .problem(problem.kind)
     record.finding = Finding(problem)
+    if record.cache == .stored {
+      // What is refused is not kept.
+      record.cache = .miss
+      response.cacheStatus = String(response.cacheStatus.prefix { $0 != ";" })
+    }
     if problem.kind == .addressDenied {
       record.decision = Decision(verdict: .deny, reason: .addressDenied, rule: record.decision?.rule)
     }
