@@ -289,6 +289,14 @@ def test_a_client_that_waits_for_100_is_refused_before_it_sends(name, sallyport,
     assert origin.requests() == []
 
 
+def test_another_expectation_is_the_origins(sallyport, raw_origin, raw_client):
+    proxy, origin = sallyport(policy=policy(adding({"a": "b"}))), raw_origin(answering(OK))
+    client = raw_client(proxy)
+    client.send(post(origin, lines="Expect: foo\r\nContent-Length: 5\r\n", content_type=FORM) + b"own=1")
+    assert client.message().body == b"ok"
+    assert origin.requests()[0].values("Expect") == [b"foo"] and origin.requests()[0].body == b"own=1&a=b"
+
+
 def test_a_conflict_that_passes_leaves_100_to_the_origin(sallyport, raw_origin, raw_client):
     def agreeing(connection) -> None:
         connection.read_head()

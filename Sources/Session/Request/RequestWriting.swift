@@ -92,7 +92,10 @@ extension Exchange {
   private func typeLine(
     _ bytes: Span<UInt8>, _ edits: FieldEdits, _ body: RequestBodyEdits, _ fields: inout FieldSection
   ) -> [UInt8]? {
-    if body.hasContinued { fields.drop(.expect) }
+    // Other expectations are the origin's to meet or to refuse.
+    if body.hasContinued, let value = fields.first(.expect), bytes.equals(value, ignoringCase: "100-continue") {
+      fields.drop(.expect)
+    }
     if body.length != nil {
       fields.drop(.contentLength)
       fields.drop(Self.trailerName, in: bytes)
@@ -116,7 +119,7 @@ extension Exchange {
     _ bytes: Span<UInt8>, _ serialization: RequestSerialization?, _ workspace: borrowing Workspace,
     to out: inout ByteBuffer
   ) {
-    let query = query(bytes, serialization, workspace.request)
+    let query = query(serialization, method: bytes.extracting(workspace.request.method))
     if let mapped = mappedTarget(bytes, workspace.request) {
       return query.isEmpty ? out.append(mapped) : QueryEncoding.append(query: query, to: mapped.span, into: &out)
     }
@@ -130,10 +133,8 @@ extension Exchange {
     QueryEncoding.append(query: query, to: target, into: &out)
   }
 
-  private func query(
-    _ bytes: Span<UInt8>, _ serialization: RequestSerialization?, _ head: borrowing RequestHead
-  ) -> [UInt8] {
-    let method = bytes.extracting(head.method)
+  /// The rule's parameters, if they belong in the query of such a request.
+  func query(_ serialization: RequestSerialization?, method: Span<UInt8>) -> [UInt8] {
     guard let serialization, !EchoMethod.includes(method), serialization.isInURI(method) else { return [] }
     return serialization.query
   }
