@@ -12,10 +12,8 @@ public struct CacheDirectives: Sendable, Equatable {
   public internal(set) var noCache = false
   public internal(set) var isPrivate = false
   public internal(set) var isPublic = false
-  public internal(set) var mustRevalidate = false
-  public internal(set) var proxyRevalidate = false
+  public internal(set) var revalidation = Revalidation.none
   public internal(set) var mustUnderstand = false
-  public internal(set) var immutable = false
   public internal(set) var onlyIfCached = false
   public internal(set) var maxAge: Int64? = nil
   public internal(set) var sharedMaxAge: Int64? = nil
@@ -24,8 +22,15 @@ public struct CacheDirectives: Sendable, Equatable {
   public internal(set) var maxStale: Int64? = nil
   public internal(set) var staleWhileRevalidate: Int64? = nil
   public internal(set) var staleIfError: Int64? = nil
-  /// The message has the field.
-  public internal(set) var isPresent = false
+
+  /// By whom a stale answer must not be used without asking the origin.
+  public enum Revalidation: Sendable, Comparable {
+    case none
+    /// proxy-revalidate
+    case byProxies
+    /// must-revalidate
+    case byAll
+  }
 
   /// The longest time that is represented. Longer values, and values too long to parse, become this one (RFC 9111,
   /// 1.2.2).
@@ -51,7 +56,6 @@ public struct CacheDirectives: Sendable, Equatable {
   }
 
   mutating func read(_ list: [UInt8]) {
-    isPresent = true
     let bytes = list.span
     var at = 0
     while at < bytes.count {
@@ -130,10 +134,9 @@ public struct CacheDirectives: Sendable, Equatable {
     if named("no-cache") { noCache = true }
     if named("private") { isPrivate = true }
     if named("public"), isSound { isPublic = true }
-    if named("must-revalidate") { mustRevalidate = true }
-    if named("proxy-revalidate") { proxyRevalidate = true }
+    if named("must-revalidate") { revalidation = .byAll }
+    if named("proxy-revalidate") { revalidation = max(revalidation, .byProxies) }
     if named("must-understand"), isSound { mustUnderstand = true }
-    if named("immutable"), isSound { immutable = true }
     if named("only-if-cached") { onlyIfCached = true }
   }
 

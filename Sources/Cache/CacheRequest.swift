@@ -42,7 +42,7 @@ public struct CacheRequest: Sendable {
       }
     var directives = CacheDirectives(fields)
     // RFC 9111, 5.4: for clients that do not know Cache-Control.
-    if !directives.isPresent {
+    if !fields.contains("cache-control") {
       fields.forEachElement("pragma") { element in
         if element.equals(0..<element.count, ignoringCase: "no-cache") { directives.noCache = true }
       }

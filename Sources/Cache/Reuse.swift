@@ -55,7 +55,7 @@ extension StoredHead {
 
   /// RFC 9111, 4.2.4: the origin forbids the use of a stale answer. s-maxage implies this too (5.2.2.10).
   public var isNeverServedStale: Bool {
-    directives.mustRevalidate || directives.proxyRevalidate || directives.noCache || directives.sharedMaxAge != nil
+    directives.revalidation != .none || directives.noCache || directives.sharedMaxAge != nil
   }
 
   /// Whether the answer may be used when the origin fails (RFC 5861, 4): it closes the connection, does not answer in

@@ -22,7 +22,6 @@ enum TargetedField {
     }
     if members.isEmpty { return nil }
     var directives = CacheDirectives()
-    directives.isPresent = true
     for (key, value) in members { note(String(decoding: key, as: UTF8.self), value, &directives) }
     return directives
   }
@@ -52,10 +51,9 @@ enum TargetedField {
     case "no-cache": directives.noCache = isSet
     case "private": directives.isPrivate = isSet
     case "public": directives.isPublic = isAllowed
-    case "must-revalidate": directives.mustRevalidate = isSet
-    case "proxy-revalidate": directives.proxyRevalidate = isSet
+    case "must-revalidate": if isSet { directives.revalidation = .byAll }
+    case "proxy-revalidate": if isSet { directives.revalidation = max(directives.revalidation, .byProxies) }
     case "must-understand": directives.mustUnderstand = isAllowed
-    case "immutable": directives.immutable = isAllowed
     default: break
     }
   }

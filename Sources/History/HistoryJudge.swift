@@ -106,8 +106,8 @@ public struct HistoryJudge {
     if let objection = mapping?.objection { decision = objection }
     var isExact = path.count < Self.longestPath
     if let client = facts.sender.client {
-      if policy.asksForClient, client.outcome != .known { isExact = false }
-      if policy.asksForProgram, facts.sender.program == nil { isExact = false }
+      if policy.identity.asksForClient, client.outcome != .known { isExact = false }
+      if policy.identity.asksForProgram, facts.sender.program == nil { isExact = false }
     }
     decision = decision.asTunnel(connect: facts.isTunnel ? policy.treatment(of: decision) : nil)
     guard decision.verdict != .deny else {

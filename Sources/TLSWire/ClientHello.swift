@@ -55,27 +55,14 @@ public struct ClientHello: Equatable, Sendable {
 
 extension ClientHello {
   /// The extensions that are read (IANA, TLS ExtensionType Values).
-  private enum Extension {
-    static let serverName = 0
-    static let statusRequest = 5
-    static let applicationProtocols = 16
-    static let severalStatusRequests = 17
-    static let sessionTicket = 35
-    static let supportedVersions = 43
-    static let encryptedClientHello = 0xfe0d
-  }
-
-  /// The extensions seen so far: none may occur twice (RFC 8446, 4.2).
-  private struct Seen: OptionSet {
-    let rawValue: UInt8
-
-    static let serverName = Seen(rawValue: 1 << 0)
-    static let statusRequest = Seen(rawValue: 1 << 1)
-    static let applicationProtocols = Seen(rawValue: 1 << 2)
-    static let severalStatusRequests = Seen(rawValue: 1 << 3)
-    static let sessionTicket = Seen(rawValue: 1 << 4)
-    static let supportedVersions = Seen(rawValue: 1 << 5)
-    static let encryptedClientHello = Seen(rawValue: 1 << 6)
+  private enum Extension: Int {
+    case serverName = 0
+    case statusRequest = 5
+    case applicationProtocols = 16
+    case severalStatusRequests = 17
+    case sessionTicket = 35
+    case supportedVersions = 43
+    case encryptedClientHello = 0xfe0d
   }
 
   /// The longest host name in bytes (RFC 1035, 2.3.4).
@@ -99,42 +86,27 @@ extension ClientHello {
     if fields.isAtEnd { return }
     var extensions = try fields.vector(lengthBytes: 2)
     guard fields.isAtEnd else { throw fault }
-    var seen = Seen()
+    var seen: [Extension] = []
     while !extensions.isAtEnd {
       let type = try extensions.number(byteCount: 2)
-      try readExtension(type, try extensions.vector(lengthBytes: 2), &seen)
+      let content = try extensions.vector(lengthBytes: 2)
+      guard let known = Extension(rawValue: type) else { continue }
+      // RFC 8446, 4.2: none may occur twice.
+      guard !seen.contains(known) else { throw .repeatedExtension }
+      seen.append(known)
+      try read(known, content)
     }
   }
 
-  private mutating func readExtension(
-    _ type: Int, _ content: consuming FieldCursor, _ seen: inout Seen
-  ) throws(HandshakeFault) {
-    let this: Seen
-    switch type {
-    case Extension.serverName:
-      this = .serverName
-      serverName = try Self.hostName(content)
-    case Extension.statusRequest:
-      this = .statusRequest
-      asksForStaple = true
-    case Extension.applicationProtocols:
-      this = .applicationProtocols
-      protocolNames = try Self.protocolNames(content)
-    case Extension.severalStatusRequests:
-      this = .severalStatusRequests
-      asksForStaple = true
-    case Extension.sessionTicket:
-      this = .sessionTicket
-      if !content.isAtEnd { offersResumption = true }
-    case Extension.supportedVersions:
-      this = .supportedVersions
-      offersTLS13 = try Self.holdsTLS13(content)
-    case Extension.encryptedClientHello:
-      this = .encryptedClientHello
-      hasEncryptedClientHello = true
-    default: return
+  private mutating func read(_ known: Extension, _ content: consuming FieldCursor) throws(HandshakeFault) {
+    switch known {
+    case .serverName: serverName = try Self.hostName(content)
+    case .statusRequest, .severalStatusRequests: asksForStaple = true
+    case .applicationProtocols: protocolNames = try Self.protocolNames(content)
+    case .sessionTicket: if !content.isAtEnd { offersResumption = true }
+    case .supportedVersions: offersTLS13 = try Self.holdsTLS13(content)
+    case .encryptedClientHello: hasEncryptedClientHello = true
     }
-    guard seen.insert(this).inserted else { throw .repeatedExtension }
   }
 
   /// A ServerNameList with exactly one host_name (RFC 6066, 3), in lower case. No other type of name was ever defined.

@@ -16,7 +16,6 @@ import Testing
       self.section = section
       self.value = value
       var meant = CacheDirectives()
-      meant.isPresent = true
       change(&meant)
       self.meant = meant
     }
@@ -34,15 +33,14 @@ import Testing
       $0.maxAge = 60
       $0.sharedMaxAge = 5
       $0.noCache = true
-      $0.mustRevalidate = true
+      $0.revalidation = .byAll
     },
     Row("RFC 9213, 2.1", "no-store, private, public, proxy-revalidate, must-understand, immutable") {
       $0.noStore = true
       $0.isPrivate = true
       $0.isPublic = true
-      $0.proxyRevalidate = true
+      $0.revalidation = .byProxies
       $0.mustUnderstand = true
-      $0.immutable = true
     },
     Row("RFC 5861", "stale-while-revalidate=5, stale-if-error=7") {
       $0.staleWhileRevalidate = 5

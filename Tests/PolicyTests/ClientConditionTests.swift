@@ -30,7 +30,7 @@ import Testing
       path: "s.toml", files: DictionaryFiles(["s.toml": Self.rule + "users = [\"ghost\"]"]))
     let policy = try #require(result.policy)
     #expect(policy.rules[0].conditions.users == [] && policy.rules[0].conditions.userNames == ["ghost"])
-    #expect(policy.asksForClient)
+    #expect(policy.identity.asksForClient)
     #expect(decides(policy, nil) == nil)
     #expect(decides(policy, LocalClient(userID: 0, user: "root", cgroup: [])) == nil)
   }
@@ -51,9 +51,9 @@ import Testing
   }
 
   @Test func onlyUsersAndUnitsAskWhoTheClientIs() throws {
-    #expect(try loaded(Self.rule + "users = [1]").asksForClient)
-    #expect(try loaded(Self.rule + "units = [\"a.service\"]").asksForClient)
-    #expect(try !loaded(Self.rule + "when = [\"wifi\"]").asksForClient)
+    #expect(try loaded(Self.rule + "users = [1]").identity.asksForClient)
+    #expect(try loaded(Self.rule + "units = [\"a.service\"]").identity.asksForClient)
+    #expect(try !loaded(Self.rule + "when = [\"wifi\"]").identity.asksForClient)
   }
 
   @Test func aNameIsLookedUpOnceALoad() throws {

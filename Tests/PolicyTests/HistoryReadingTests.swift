@@ -49,7 +49,7 @@ import Testing
 
   @Test func whoAsksIsKnownToTheHistory() {
     let policy = Self.load("[history]\n[log]\nwho = false\n").policy
-    #expect(policy?.namesClients == true)
-    #expect(policy?.asksForClient == false)
+    #expect(policy?.identity.namesClients == true)
+    #expect(policy?.identity.asksForClient == false)
   }
 }

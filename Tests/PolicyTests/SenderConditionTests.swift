@@ -116,10 +116,10 @@ import Testing
   }
 
   @Test func onlyProgramsHaveThemLookedUp() throws {
-    #expect(try loaded(Self.rule + Self.someProgram).asksForProgram)
-    #expect(try loaded(Self.rule + Self.someProgram).asksForClient)
-    #expect(try !loaded(Self.rule + "users = [7]").asksForProgram)
-    #expect(try !loaded(Self.rule + "clients = [\"::1\"]").asksForClient)
+    #expect(try loaded(Self.rule + Self.someProgram).identity.asksForProgram)
+    #expect(try loaded(Self.rule + Self.someProgram).identity.asksForClient)
+    #expect(try !loaded(Self.rule + "users = [7]").identity.asksForProgram)
+    #expect(try !loaded(Self.rule + "clients = [\"::1\"]").identity.asksForClient)
   }
 
   static let wrongPrograms = [

@@ -12,7 +12,8 @@ import Testing
   /// One with a value of its own in every field.
   static func full() -> TunnelState {
     var state = plain()
-    state.flags = [.clientEnded, .closesUpstreamWrite, .dropsRequest, .isReused, .isRetried, .isForgiven]
+    state.flags = [.dropsRequest, .isReused, .isRetried, .isForgiven]
+    state.ends = [.clientEnded, .closesUpstreamWrite]
     state.reference = Reference(value: 0x2abc_def1)
     (state.begun, state.begunWall, state.lastProgress) = (1001, 784_111_777_000, 5005)
     (state.bytesIn, state.bytesOut) = (.max, 1 << 40)
@@ -139,9 +140,9 @@ import Testing
   @Test func whatNoTunnelCouldHaveLeftIsRefused() {
     let rows = [
       Row("unknown flags", "flags") { $0.flags = TunnelState.Flags(rawValue: 1 << 9) },
-      Row("both ends over", "ends") { $0.flags = [.clientEnded, .upstreamEnded] },
-      Row("an end to be told that did not come", "ends") { $0.flags = [.closesClientWrite] },
-      Row("the other one", "ends") { $0.flags = [.closesUpstreamWrite, .upstreamEnded] },
+      Row("both ends over", "ends") { $0.ends = [.clientEnded, .upstreamEnded] },
+      Row("an end to be told that did not come", "ends") { $0.ends = [.closesClientWrite] },
+      Row("the other one", "ends") { $0.ends = [.closesUpstreamWrite, .upstreamEnded] },
       Row("a reference of seven digits", "reference") { $0.reference = Reference(value: 1 << 30) },
       Row("a beginning before the clock's", "times") { $0.begun = -1 },
       Row("a beginning before 1970", "times") { $0.begunWall = -1 },

@@ -52,7 +52,7 @@ import Testing
     session.exchange.upstreamForwarded(7, now: 1200)
     let described = Self.state(of: session, setting)
     let state = try #require(described)
-    #expect(state.flags == [])
+    #expect(state.flags == [] && state.ends == [])
     #expect(state.reference == session.exchange.record.reference)
     #expect((state.begun, state.begunWall, state.lastProgress) == (1000, 784_111_777_000, 1200))
     #expect((state.status, state.connectMilliseconds, state.nameMilliseconds) == (200, 12, -1))
@@ -89,14 +89,15 @@ import Testing
   }
 
   /// Everything that a session can describe of itself it describes again after it was resumed.
-  @Test(arguments: [
-    TunnelState.Flags([]), .clientEnded, .upstreamEnded, .dropsRequest, [.clientEnded, .dropsRequest], .isReused,
-    .isRetried, .isForgiven,
-  ])
-  func aResumedTunnelIsDescribedAsBefore(_ flags: TunnelState.Flags) throws {
+  @Test(
+    arguments: [
+      ([], []), ([], .clientEnded), ([], .upstreamEnded), (.dropsRequest, []), (.dropsRequest, .clientEnded),
+      (.isReused, []), (.isRetried, []), (.isForgiven, []),
+    ] as [(TunnelState.Flags, TunnelState.Ends)])
+  func aResumedTunnelIsDescribedAsBefore(_ flags: TunnelState.Flags, _ ends: TunnelState.Ends) throws {
     for (base, rule) in [(TunnelStateTests.plain(), "web"), (TunnelStateTests.full(), "web")] {
       var state = base
-      state.flags = flags
+      (state.flags, state.ends) = (flags, ends)
       state.rule = rule
       state.reason = .rule
       (state.toClient, state.toUpstream) = ([], [])
@@ -177,7 +178,7 @@ import Testing
 
   @Test func anEndThatCameBeforeIsNotAwaitedAgain() {
     var state = TunnelStateTests.plain()
-    state.flags = .clientEnded
+    state.ends = .clientEnded
     var setting = Setting()
     var session = Session(
       resuming: state, policy: plainPolicy, in: ExchangeRooms(), now: 9000, &setting.workspace, &setting.outputs)

@@ -114,6 +114,30 @@ public struct Decision: Equatable, Sendable {
   }
 }
 
+/// What has to be known of who asks, of every request.
+public struct IdentityNeeds: Sendable {
+  /// Whether a rule depends on who the client is.
+  public let asksForClient: Bool
+  /// Whether a rule depends on the program that the client runs.
+  public let asksForProgram: Bool
+  /// Whether a rule, the log, or the history needs to know who the client is.
+  public let namesClients: Bool
+  /// Whether a rule, the log, or the history needs to know the program that the client runs.
+  public let namesPrograms: Bool
+  /// Whether a rule depends on the user of `credentials` that the client names.
+  public let namesProxyUsers: Bool
+
+  init(_ rules: [Rule], _ configuration: Configuration) {
+    asksForClient = rules.contains {
+      $0.action == .ask || !$0.conditions.asksFor.isEmpty || ($0.cache?.share ?? .machine) != .machine
+    }
+    asksForProgram = rules.contains { $0.conditions.asksFor.contains(.program) }
+    namesPrograms = asksForProgram || configuration.log.who || configuration.history != nil
+    namesClients = asksForClient || namesPrograms
+    namesProxyUsers = rules.contains { !$0.conditions.proxyUsers.isEmpty }
+  }
+}
+
 public final class Policy: Sendable {
   public let configuration: Configuration
   public let rules: [Rule]
@@ -136,20 +160,11 @@ public final class Policy: Sendable {
   /// Whether the defaults, and whether each rule, have settings that apply to requests.
   private let defaultsSpeakOfRequests: Bool
   private let rulesSpeakOfRequests: [Bool]
-  /// Whether a rule depends on who the client is.
-  public let asksForClient: Bool
-  /// Whether a rule depends on the user of `credentials` that the client names.
-  public let namesProxyUsers: Bool
+  public let identity: IdentityNeeds
   /// Whether a request with bytes above 0x7F in its path may be accepted.
   public let encodesPaths: Bool
   /// Whether a request may have to be refused because nothing is stored for it.
   public let mayRefuseToLoad: Bool
-  /// Whether a rule depends on the program that the client runs.
-  public let asksForProgram: Bool
-  /// Whether a rule, the log, or the history needs to know who the client is.
-  public let namesClients: Bool
-  /// Whether a rule, the log, or the history needs to know the program that the client runs.
-  public let namesPrograms: Bool
   /// Whether a rule has time-outs of its own.
   let rulesHaveTimeouts: Bool
   /// Every route that a rule lists and that has a table, each once, in the order of the rules.
@@ -174,17 +189,11 @@ public final class Policy: Sendable {
     securityPolicies = ([defaultSecurity] + rules.map(\.security) + routes.map(\.security)).filter {
       digests.insert($0.digest).inserted
     }
-    asksForClient = rules.contains {
-      $0.action == .ask || !$0.conditions.asksFor.isEmpty || ($0.cache?.share ?? .machine) != .machine
-    }
-    namesProxyUsers = rules.contains { !$0.conditions.proxyUsers.isEmpty }
+    identity = IdentityNeeds(rules, configuration)
     encodesPaths = defaultRequest.encodesPath || rules.contains { $0.request.encodesPath }
     mayRefuseToLoad =
       defaultRequest.cachePolicy == .returnCacheDontLoad
       || rules.contains { $0.request.cachePolicy == .returnCacheDontLoad }
-    asksForProgram = rules.contains { $0.conditions.asksFor.contains(.program) }
-    namesPrograms = asksForProgram || configuration.log.who || configuration.history != nil
-    namesClients = asksForClient || namesPrograms
     rulesHaveTimeouts = rules.contains { $0.timeouts != nil }
     index = RuleIndex(rules: rules)
     looksAtPaths = rules.contains { !$0.conditions.paths.isEmpty }

@@ -79,10 +79,12 @@ public final class Rule: Sendable {
   /// Sent when the origin fails; nil: the proxy's own error, or the origin's response.
   public let answer: SubstituteAnswer?
 
-  /// Whether one of its routes leads to a parent proxy.
-  public let hasParents: Bool
-  /// Whether one of these parents uses Digest.
-  public let hasDigestParents: Bool
+  /// Whether one of its routes leads to a parent proxy, and whether one of these uses Digest.
+  public enum Parents: Sendable {
+    case none, some, someWithDigest
+  }
+
+  public let parents: Parents
 
   /// The rule refuses what it matches, or makes it wait for an operator. An unenforced rule refuses nothing: it allows,
   /// and later rules are not tried.
@@ -136,8 +138,8 @@ public final class Rule: Sendable {
             Array(name.utf8) + [0] + request.fields.set.flatMap(\.line) + [0] + request.fields.defaults.flatMap(\.line)
               + [0] + request.fields.removed.flatMap { $0 + [0] } + [request.cookies ? 1 : 0] + security.digest)
         ).utf8)
-    hasParents = routes.contains { $0.parent != nil }
-    hasDigestParents = routes.contains { $0.parent?.password?.digest != nil }
+    let parents = routes.compactMap(\.parent)
+    self.parents = parents.isEmpty ? .none : parents.contains { $0.password?.digest != nil } ? .someWithDigest : .some
     isStrict = action != .allow && enforce
     namesUsers = conditions.users != nil
     pathCondition = PathCondition(conditions.paths, denies: isStrict)

@@ -44,8 +44,8 @@ extension Conversation {
   private func knowsNames(of key: LocalClients.Key, _ inode: UInt32, _ worker: Worker) -> Bool {
     if identity == nil { identity = .user(worker.shared.clients.principal(of: key.userID)) }
     let wantsProgram =
-      worker.policy.namesPrograms && !identification.contains(.programSought)
-      && (worker.policy.asksForProgram || worker.shared.clients.mayLookForPrograms(now: worker.now))
+      worker.policy.identity.namesPrograms && !identification.contains(.programSought)
+      && (worker.policy.identity.asksForProgram || worker.shared.clients.mayLookForPrograms(now: worker.now))
     if !wantsProgram, let client = worker.shared.clients.find(key, now: worker.now) {
       take(client, worker)
       identification.remove(.identifiedForNext)
@@ -63,7 +63,7 @@ extension Conversation {
     let slot = self.slot
     let generation = worker.generation(slot)
     let request = LocalClients.Request(
-      lookUp: lookUp, inode: wantsProgram ? inode : nil, needsProgram: worker.policy.asksForProgram
+      lookUp: lookUp, inode: wantsProgram ? inode : nil, needsProgram: worker.policy.identity.asksForProgram
     ) { client, program in
       mailbox.post(.identified(slot: slot, generation: generation, lookUp, client, program: program))
     }

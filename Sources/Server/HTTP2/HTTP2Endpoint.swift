@@ -30,6 +30,31 @@ final class HTTP2Endpoint {
     case origin(Upstream)
   }
 
+  private enum Life {
+    case open
+    /// No new exchange may begin on it.
+    case retired
+    case closed
+  }
+
+  private enum Sending {
+    case free
+    /// What `output` holds waits for the next turn, not for the socket.
+    case heldBack
+    /// The socket has not accepted all that was written last.
+    case blocked
+    /// A write has failed. What the peer sent before is still read to its end.
+    case failed
+  }
+
+  private enum Use {
+    /// Streams were open at the last `settle`.
+    case busy
+    case idle
+    /// It has freed what only messages need.
+    case rested
+  }
+
   /// How much one turn reads from one connection, in bytes.
   private static let readBytes = 32 << 10
 
@@ -48,15 +73,12 @@ final class HTTP2Endpoint {
   let worker: Worker
   @exclusivity(unchecked) var interest: Interest?
   @exclusivity(unchecked) private var output = ByteBuffer()
-  /// What `output` holds waits for the next turn, not for the socket.
-  @exclusivity(unchecked) private var holdsBack = false
-  /// The socket has not accepted all that was written last.
-  @exclusivity(unchecked) private var isBlocked = false
+  @exclusivity(unchecked) private var sending = Sending.free
   /// Memory for a list of touched streams.
   @exclusivity(unchecked) private var spareList: [HTTP2Stream] = []
   /// It is in `worker.unsettled` or `worker.heldBack`.
   @exclusivity(unchecked) private var isMarked = false
-  @exclusivity(unchecked) private(set) var isClosed = false
+  @exclusivity(unchecked) private var life = Life.open
   /// When a byte last moved, in milliseconds of the loop's clock.
   @exclusivity(unchecked) private(set) var lastProgress: Int64
   /// When the peer last sent something.
@@ -65,12 +87,7 @@ final class HTTP2Endpoint {
   @exclusivity(unchecked) private var doubtedSince: Int64? = nil
   /// A read has reached the end of the stream or a fault.
   @exclusivity(unchecked) private var hasEnded = false
-  /// A write has failed. What the peer sent before is still read to its end.
-  @exclusivity(unchecked) private var takesNothing = false
-  /// It has freed what only messages need.
-  @exclusivity(unchecked) private var hasRested = false
-  /// Streams were open at the last `settle`.
-  @exclusivity(unchecked) private var isBusy = false
+  @exclusivity(unchecked) private var use = Use.idle
   /// When streams were last checked for progress.
   @exclusivity(unchecked) private var lookedAt: Int64 = 0
   /// Since when a field section has been incomplete.
@@ -110,7 +127,7 @@ final class HTTP2Endpoint {
       heardAt = worker.now
       defer { noteSigns() }
       if let fault = connection.receive(input.bytes, now: worker.now) { tell(fault) }
-    case .wouldBlock where !takesNothing: break
+    case .wouldBlock where sending != .failed: break
     case .wouldBlock, .ended, .failed:
       hasEnded = true
       connection.broken()
@@ -139,12 +156,11 @@ final class HTTP2Endpoint {
     if hasEnded || connection.isOver && output.isEmpty { return close() }
     fieldsSince = connection.isWithinFields ? fieldsSince ?? worker.now : nil
     if !isUnused {
-      if !isBusy { lookedAt = worker.now }
-      isBusy = true
+      if use != .busy { lookedAt = worker.now }
+      use = .busy
       idleSince = worker.now
-      hasRested = false
     } else {
-      isBusy = false
+      if use == .busy { use = .idle }
       if case .origin(let line) = peer, line.holdsPlace, worker.shared.quota.hasWaiters(line.destination.place) {
         return abandon()
       }
@@ -191,7 +207,7 @@ final class HTTP2Endpoint {
 
   /// Writes text of a stream. What can be framed at once is sent with the rest of the turn.
   func write(_ text: Span<UInt8>, to stream: HTTP2Stream) -> Bool {
-    takesNothing ? stream.write(text) : stream.write(text, into: &output, now: worker.now)
+    sending == .failed ? stream.write(text) : stream.write(text, into: &output, now: worker.now)
   }
 
   /// Less than this, in bytes, is not sent in a record of its own if more content is expected: content that came in
@@ -203,29 +219,29 @@ final class HTTP2Endpoint {
   private func flush() {
     var hasMore = true
     var hasSent = false
-    holdsBack = false
+    if sending == .heldBack { sending = .free }
     while !isClosed {
       if hasMore, output.count < TLSStream.recordBytes {
         hasMore = connection.takeOutput(&output, now: worker.now)
       }
-      if output.isEmpty || takesNothing { return connection.dropOutput(&output) }
+      if output.isEmpty || sending == .failed { return connection.dropOutput(&output) }
       let rest = output.count % TLSStream.recordBytes
       let isBehind = hasSent || rest < output.count
       let maySplit = hasMore || isBehind && rest < Self.leastRecord && expectsContent
       // OpenSSL refuses to be given less than what was not accepted before.
-      let kept = maySplit && !isBlocked ? rest : 0
+      let kept = maySplit && sending != .blocked ? rest : 0
       if kept == output.count { return holdBack() }
-      isBlocked = true
+      sending = .blocked
       switch stream.write(ByteBuffer(), then: output.bytes.extracting(droppingLast: kept)) {
       case .moved(let count):
         output.consume(count)
         lastProgress = worker.now
         if output.count > kept { return }
-        isBlocked = false
+        sending = .free
         hasSent = true
       case .wouldBlock: return
       case .ended, .failed:
-        takesNothing = true
+        sending = .failed
         connection.dropOutput(&output)
         return worker.readAgain(slot)
       }
@@ -233,12 +249,12 @@ final class HTTP2Endpoint {
   }
 
   /// The peer does not read, and so much waits for it that nothing more is read from it.
-  private var isFull: Bool { isBlocked && output.count >= ConnectionLimits.output }
+  private var isFull: Bool { sending == .blocked && output.count >= ConnectionLimits.output }
 
   private var expectsContent: Bool { connection.isWithinContent && !connection.isEnding }
 
   private func holdBack() {
-    holdsBack = true
+    sending = .heldBack
     if isMarked { return }
     isMarked = true
     worker.heldBack.append(self)
@@ -247,7 +263,7 @@ final class HTTP2Endpoint {
   private func watch() {
     // A peer that has only closed its side would cause events for ever.
     var wanted: Interest = isFull ? [] : .read
-    if !output.isEmpty, !holdsBack { wanted.insert(.write) }
+    if !output.isEmpty, sending != .heldBack { wanted.insert(.write) }
     worker.watch(stream, &interest, wanted, slot)
     worker.timers.set(slot, deadline)
   }
@@ -278,7 +294,7 @@ final class HTTP2Endpoint {
   private func deadline(_ timeouts: Timeouts) -> Int64 {
     if let fieldsSince { return fieldsSince + timeouts.beginning }
     if !isUnused { return lookedAt + timeouts.stall }
-    if !hasRested { return idleSince + Self.restMilliseconds }
+    if use != .rested { return idleSince + Self.restMilliseconds }
     return idleSince + (connection.hasBegun ? timeouts.idle : min(timeouts.idle, timeouts.beginning))
   }
 
@@ -289,8 +305,8 @@ final class HTTP2Endpoint {
         .warning, "the HTTP/2 connection \(place) ends: no answer to PING within \(timeouts.answer) ms")
       return abandon()
     }
-    if isUnused, !hasRested {
-      hasRested = true
+    if isUnused, use != .rested {
+      use = .rested
       connection.rest()
       spareList = []
       stream.tls?.rest()
@@ -369,13 +385,14 @@ final class HTTP2Endpoint {
 
   // MARK: Ends
 
+  var isClosed: Bool { life == .closed }
   /// No new exchange may begin on it.
-  @exclusivity(unchecked) private(set) var isRetired = false
+  var isRetired: Bool { life != .open }
 
   /// Lets what is in progress end, and accepts nothing more.
   func retire() {
     if isRetired { return }
-    isRetired = true
+    life = .retired
     if case .origin(let upstream) = peer { upstream.destination.endpoints.removeAll { $0 === self } }
     connection.announceEnd()
     mark()
@@ -408,7 +425,7 @@ final class HTTP2Endpoint {
 
   func close() {
     if isClosed { return }
-    isClosed = true
+    life = .closed
     connection.broken()
     serveTouched()
     connection.dropOutput(&output)

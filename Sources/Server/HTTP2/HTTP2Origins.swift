@@ -82,8 +82,8 @@ extension Worker {
   /// If rules distinguish users, connections do too.
   private func keeper(for conversation: Conversation, _ policy: Policy) -> Keeper {
     Keeper(
-      claimant: policy.asksForClient ? conversation.knownIdentity(self) : nil,
-      proxyUser: policy.namesProxyUsers ? conversation.session.exchange.record.proxyUser : nil)
+      claimant: policy.identity.asksForClient ? conversation.knownIdentity(self) : nil,
+      proxyUser: policy.identity.namesProxyUsers ? conversation.session.exchange.record.proxyUser : nil)
   }
 
   /// Lets a connector continue in a turn of its own.

@@ -54,10 +54,10 @@ extension Conversation {
     let state = tunnel.state
     session = Session(
       resuming: state, policy: live.policy, in: worker.rooms, now: worker.now, &worker.workspace, &outputs)
-    if state.flags.contains(.clientEnded) { clientSide.state.insert(.ended) }
-    if state.flags.contains(.upstreamEnded) { upstreamSide.state.insert(.ended) }
-    if state.flags.contains(.closesClientWrite) { clientSide.state.insert(.closesWrite) }
-    if state.flags.contains(.closesUpstreamWrite) { upstreamSide.state.insert(.closesWrite) }
+    if state.ends.contains(.clientEnded) { clientSide.state.insert(.ended) }
+    if state.ends.contains(.upstreamEnded) { upstreamSide.state.insert(.ended) }
+    if state.ends.contains(.closesClientWrite) { clientSide.state.insert(.closesWrite) }
+    if state.ends.contains(.closesUpstreamWrite) { upstreamSide.state.insert(.closesWrite) }
     let upstream = takeBack(tunnel, worker)
     session.exchange.beginPace(on: upstream.way.link, owing: outputs.toUpstream.count, now: worker.now)
     guard worker.register(descriptor, .read, slot), worker.register(upstream.descriptor, .read, upstream.slot) else {

@@ -30,8 +30,8 @@ extension Conversation {
     state.toClient = Array(outputs.toClient.bytes)
     state.toUpstream = Array(outputs.toUpstream.bytes)
     guard max(state.toClient.count, state.toUpstream.count) <= TunnelState.longestPending else { return nil }
-    if clientSide.state.contains(.closesWrite) { state.flags.insert(.closesClientWrite) }
-    if upstreamSide.state.contains(.closesWrite) { state.flags.insert(.closesUpstreamWrite) }
+    if clientSide.state.contains(.closesWrite) { state.ends.insert(.closesClientWrite) }
+    if upstreamSide.state.contains(.closesWrite) { state.ends.insert(.closesUpstreamWrite) }
     guard let packed = StoredTunnel(state: state, client: descriptor, upstream: upstream.descriptor).pack() else {
       return nil
     }

@@ -127,8 +127,8 @@ final class Worker {
 
   var policy: Policy { live.policy }
   /// Whether a rule, or a temporary rule of an operator, needs to know who a client is.
-  var asksForClient: Bool { policy.asksForClient || workspace.temporary.asksForClient }
-  var namesClients: Bool { policy.namesClients || workspace.temporary.asksForClient }
+  var asksForClient: Bool { policy.identity.asksForClient || workspace.temporary.asksForClient }
+  var namesClients: Bool { policy.identity.namesClients || workspace.temporary.asksForClient }
   /// Whether a request has to be checked against the store at all.
   var storesAnswers: Bool { live.cache != nil || policy.mayRefuseToLoad }
   /// Seconds since 1970.

@@ -73,7 +73,7 @@ final class ChallengedRequest {
 extension Exchange {
   /// Starts keeping the request if its rule answers challenges.
   mutating func noteChallenges(_ edits: RequestPolicy, _ workspace: borrowing Workspace) {
-    guard edits.digest != nil || rule?.hasDigestParents ?? false, !request.traits.contains(.isTunnel) else { return }
+    guard edits.digest != nil || rule?.parents == .someWithDigest, !request.traits.contains(.isTunnel) else { return }
     bodies.challenged = ChallengedRequest(
       edits.digest.map {
         DigestAttempts(

@@ -102,7 +102,7 @@ extension Exchange {
     if !edits.cookies { response.traits.insert(.hasNoCookies) }
     noteChallenges(edits, workspace)
     if let throttle = edits.throttle { bodies.pacing = Pacing(throttle) }
-    if rule?.hasParents ?? false { upstream.passedVia = workspace.request.fields.passedVia(bytes) }
+    if (rule?.parents ?? .none) != .none { upstream.passedVia = workspace.request.fields.passedVia(bytes) }
     if policy.response(of: decision) != nil {
       request.asksForPart = workspace.request.fields.contains(Self.rangeName, in: bytes)
     }

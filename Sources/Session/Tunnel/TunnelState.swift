@@ -19,19 +19,29 @@ public struct TunnelState: Equatable, Sendable {
 
     /// Opened by Upgrade, not by CONNECT.
     public static let isUpgrade = Flags(rawValue: 1 << 0)
-    /// The end of this side's stream has been read.
-    public static let clientEnded = Flags(rawValue: 1 << 1)
-    public static let upstreamEnded = Flags(rawValue: 1 << 2)
-    /// The proxy has yet to shut down its sending direction to this side, after the pending bytes.
-    public static let closesClientWrite = Flags(rawValue: 1 << 3)
-    public static let closesUpstreamWrite = Flags(rawValue: 1 << 4)
     /// The upstream accepts no more bytes.
     public static let dropsRequest = Flags(rawValue: 1 << 5)
     public static let isReused = Flags(rawValue: 1 << 6)
     public static let isRetried = Flags(rawValue: 1 << 7)
     public static let isForgiven = Flags(rawValue: 1 << 8)
 
-    static let all = Flags(rawValue: 1 << 9 - 1)
+    static var all: Flags { [.isUpgrade, .dropsRequest, .isReused, .isRetried, .isForgiven] }
+  }
+
+  /// What is over of its two directions. In a record these are bits of the same number as the flags.
+  public struct Ends: OptionSet, Sendable {
+    public let rawValue: UInt16
+
+    public init(rawValue: UInt16) { self.rawValue = rawValue }
+
+    /// The end of this side's stream has been read.
+    public static let clientEnded = Ends(rawValue: 1 << 1)
+    public static let upstreamEnded = Ends(rawValue: 1 << 2)
+    /// The proxy has yet to shut down its sending direction to this side, after the pending bytes.
+    public static let closesClientWrite = Ends(rawValue: 1 << 3)
+    public static let closesUpstreamWrite = Ends(rawValue: 1 << 4)
+
+    static var all: Ends { [.clientEnded, .upstreamEnded, .closesClientWrite, .closesUpstreamWrite] }
   }
 
   /// The program at the client's end.
@@ -52,6 +62,7 @@ public struct TunnelState: Equatable, Sendable {
   }
 
   public var flags: Flags = []
+  public var ends: Ends = []
   public var reference = Reference(value: 0)
   public var begun: Int64 = 0
   public var begunWall: Int64 = 0
@@ -133,7 +144,7 @@ extension TunnelState {
   public func write(to out: inout ByteBuffer) {
     out.append(Self.mark)
     out.append(number: Self.version)
-    out.append(number: flags.rawValue)
+    out.append(number: flags.rawValue | ends.rawValue)
     out.append(number: reference.value)
     for time in [begun, begunWall, lastProgress] { out.append(number: time) }
     out.append(number: UInt16(truncatingIfNeeded: status))
@@ -206,7 +217,7 @@ extension TunnelState {
     guard try reader.starts(bytes, with: Self.mark) else { throw .noRecord }
     let version: UInt16 = try reader.number(bytes)
     guard version == Self.version else { throw .otherVersion(version) }
-    let flags = Flags(rawValue: try reader.number(bytes))
+    let states: UInt16 = try reader.number(bytes)
     let reference: UInt32 = try reader.number(bytes)
     let times: [Int64] = try reader.numbers(bytes, count: 3)
     let status: UInt16 = try reader.number(bytes)
@@ -216,7 +227,8 @@ extension TunnelState {
     let upstream = try reader.place(bytes)
     let host = try reader.counted(bytes, atMost: CanonicalHost.longestName)
     self.init(client: client, upstream: upstream, host: host, port: try reader.number(bytes))
-    self.flags = flags
+    flags = Flags(rawValue: states & ~Ends.all.rawValue)
+    ends = Ends(rawValue: states & Ends.all.rawValue)
     self.reference = Reference(value: reference)
     (begun, begunWall, lastProgress) = (times[0], times[1], times[2])
     self.status = Int(status)
@@ -296,9 +308,9 @@ extension TunnelState {
   private func check() throws(TunnelStateFault) {
     guard flags.subtracting(.all).isEmpty else { throw .invalid("flags") }
     // Such a tunnel would have ended.
-    guard !flags.isSuperset(of: [.clientEnded, .upstreamEnded]) else { throw .invalid("ends") }
-    guard !flags.contains(.closesClientWrite) || flags.contains(.upstreamEnded),
-      !flags.contains(.closesUpstreamWrite) || flags.contains(.clientEnded)
+    guard !ends.isSuperset(of: [.clientEnded, .upstreamEnded]) else { throw .invalid("ends") }
+    guard !ends.contains(.closesClientWrite) || ends.contains(.upstreamEnded),
+      !ends.contains(.closesUpstreamWrite) || ends.contains(.clientEnded)
     else { throw .invalid("ends") }
     guard reference.value < 1 << Reference.bits else { throw .invalid("reference") }
     guard begun >= 0, lastProgress >= begun, 0...Self.lastWall ~= begunWall else { throw .invalid("times") }

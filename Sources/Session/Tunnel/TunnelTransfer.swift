@@ -23,6 +23,8 @@ extension Exchange {
     var state = TunnelState(
       client: client, upstream: TunnelState.Place(address, port: record.upstreamPort), host: host, port: upstream.port)
     state.flags = transferFlags
+    if tunnel.ends.contains(.client) { state.ends.insert(.clientEnded) }
+    if tunnel.ends.contains(.upstream) { state.ends.insert(.upstreamEnded) }
     state.reference = record.reference
     (state.begun, state.begunWall, state.lastProgress) = (record.begun, record.begunWall, times.lastProgress)
     state.status = record.status
@@ -48,8 +50,6 @@ extension Exchange {
   private var transferFlags: TunnelState.Flags {
     var result: TunnelState.Flags = []
     if !request.traits.contains(.isTunnel) { result.insert(.isUpgrade) }
-    if tunnel.ends.contains(.client) { result.insert(.clientEnded) }
-    if tunnel.ends.contains(.upstream) { result.insert(.upstreamEnded) }
     if upstream.carrier.contains(.dropsRequest) { result.insert(.dropsRequest) }
     if record.isReused { result.insert(.isReused) }
     if record.isRetried { result.insert(.isRetried) }
@@ -69,6 +69,8 @@ extension Exchange {
     // If the clock had gone back, an idle tunnel would be kept forever.
     times.lastProgress = min(state.lastProgress, now)
     resumeFlags(state.flags)
+    if state.ends.contains(.clientEnded) { tunnel.ends.insert(.client) }
+    if state.ends.contains(.upstreamEnded) { tunnel.ends.insert(.upstream) }
     let rule = state.rule.flatMap { name in policy.rules.firstIndex { $0.name == name } }
     if rule == nil { tunnel.formerRule = state.rule }
     record.decision = Decision(verdict: .allow, reason: state.reason, rule: rule)
@@ -85,8 +87,6 @@ extension Exchange {
 
   private mutating func resumeFlags(_ transferred: TunnelState.Flags) {
     if !transferred.contains(.isUpgrade) { request.traits.insert(.isTunnel) }
-    if transferred.contains(.clientEnded) { tunnel.ends.insert(.client) }
-    if transferred.contains(.upstreamEnded) { tunnel.ends.insert(.upstream) }
     if transferred.contains(.dropsRequest) { upstream.carrier.insert(.dropsRequest) }
     record.isReused = transferred.contains(.isReused)
     record.isRetried = transferred.contains(.isRetried)
