@@ -85,10 +85,10 @@ build: build-packages
 run: build
 	$(BINARY) run $(PROXY_ARGUMENTS)
 
-# Two at a time, for none of it keeps two processors busy by itself. The program comes first, as the modules' tests are built
+# Together, for none of it keeps two processors busy by itself. The program comes first, as the modules' tests are built
 # with what it leaves of them; and the tests of the system, which mostly wait for it to boot, run as soon as there is one.
-test: test-packages system-test-packages $(VENV)/installed
-	$(MAKE) --no-print-directory -j 2 --output-sync=target system-test unit-test
+test: test-packages system-test-packages
+	$(MAKE) --no-print-directory -j 3 --output-sync=target $(VENV)/installed system-test unit-test
 	$(MAKE) --no-print-directory end-to-end-test
 
 build-tests: build-packages
