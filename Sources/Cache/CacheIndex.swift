@@ -322,7 +322,10 @@ public struct CacheIndex: Sendable {
         !$0.isOutdated && $0.serves(claimant) && isEqual($0.flight.fields, fields, key)
       })
     else { return nil }
-    flying[index].followers.append(Follower(reader: reader, claimant: claimant))
+    // A reader that was let go and is back may be told of that only now.
+    if !flying[index].followers.contains(where: { $0.reader == reader }) {
+      flying[index].followers.append(Follower(reader: reader, claimant: claimant))
+    }
     flights[key] = flying
     return flying[index].flight
   }

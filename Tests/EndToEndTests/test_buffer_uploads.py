@@ -103,6 +103,25 @@ def test_an_origin_that_answers_early_ends_the_upload(sallyport, raw_origin, raw
     wait_until(lambda: files_of(proxy) == [])
 
 
+def test_a_request_after_an_early_answer_has_a_file_of_its_own(sallyport, raw_origin, raw_client):
+    """The second body begins while a piece of the first is read from its file. Now and then, so it is tried."""
+
+    def hasty(connection) -> None:
+        connection.looked_at = False
+        connection.read_to = connection.read_head().end
+        connection.send(OK)
+        connection.wait_for_end()
+
+    proxy, origin = sallyport(policy=SMALL + rule("r", request=BUFFERED), proxy="workers = 1"), raw_origin(hasty)
+    head = request(origin, lines=CHUNKED, method="PUT")
+    for _ in range(20):
+        client = raw_client(proxy)
+        client.send(head + chunks(LARGE) + head + b"4\r\nbody\r\n")
+        assert client.answer().status == 200
+        client.send(b"0\r\n\r\n")
+        assert client.answer().status == 200
+
+
 def test_the_client_is_bidden_to_go_on(sallyport, raw_origin, raw_client):
     proxy, origin = sallyport(policy=rule("r", request=BUFFERED)), raw_origin(answering(OK))
     client = raw_client(proxy)

@@ -244,7 +244,7 @@ def test_return_cache_dont_load_without_anything_stored(method, cached):
 @pytest.mark.parametrize("method", ["POST", "PUT", "DELETE", "PATCH"])
 def test_return_cache_dont_load_and_unsafe_methods(method, cached):
     stored = cached(request=asking("return-cache-dont-load"))
-    check_problem(stored.ask("/x", method=method, body=b"sent"), 403)
+    check_problem(stored.ask("/x", method=method, body=b"sent"), 504)
     assert not stored.origin.connections
 
 

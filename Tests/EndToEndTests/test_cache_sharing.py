@@ -43,6 +43,25 @@ def test_equal_requests_at_once_are_one(count, cached):
     check_hit(stored.ask("/x"))
 
 
+def test_the_end_of_a_fetch_is_of_those_that_wait_for_it(cached):
+    """A client waits for a fetch that its rule's timeout ends at the same moment as its own request, and has sent two
+    more requests, whose fetches others have begun. It is told of the first when it waits for the second.
+    """
+    others = '[[rule]]\nname = "others"\nhosts = ["127.0.0.1"]\n[rule.cache]\nfresh_for = "1h"\n'
+    stored = cached('paths = ["/x"]', request='timeout = "1s"', more=others, proxy="workers = 1")
+    held = {path: stored.site.hold(path) for path in ("/x", "/y", "/z")}
+    others = [stored.start("/y"), stored.start("/z")]
+    fetches = [held["/y"].next(), held["/z"].next()]
+    leader, client = stored.enter(), stored.enter()
+    leader.send(stored.head("/x"))
+    client.send(b"".join(stored.head(path) for path in ("/x", "/y", "/z")))
+    assert leader.answer().status == client.answer().status == 504
+    fetches[0].say(said(FRESH, body=b"of y"))
+    assert client.answer().body == others[0].answer().body == b"of y"
+    fetches[1].say(said(FRESH, body=b"of z"))
+    assert client.answer().body == others[1].answer().body == b"of z"
+
+
 def test_requests_that_come_within_the_body_share_it(cached):
     """The first ones have its beginning already; the last one gets it from there, and all of it."""
     stored = cached()

@@ -39,7 +39,7 @@ extension CacheExplanation {
   private var texts: [String] {
     guard let rule else { return ["cache: nothing is stored, and \"\(policy.rawValue)\" asks no origin: 504"] }
     if !isUsed {
-      let effect = policy == .returnCacheDontLoad ? "is refused (403), because no origin is asked" : "is passed on"
+      let effect = policy == .returnCacheDontLoad ? "is refused (504), because no origin is asked" : "is passed on"
       return ["cache: \(method) \(effect); what is stored for its URL is dropped where it changes something"]
     }
     var lines = ["cache: \(policy.phrase), for \(rule.share.phrase)"]

@@ -67,11 +67,28 @@ struct AdminListener {
     }
   }
 
-  /// Accepts one waiting connection, with its peer if it came by TCP.
-  func accept() -> (descriptor: Descriptor, accepted: Accepted?)? {
-    guard let tcp else { return descriptor.accept().map { ($0, nil) } }
-    if case .accepted(let accepted) = tcp.accept() { return (accepted.descriptor, accepted) }
-    return nil
+  enum Acceptance {
+    /// With its peer if it came by TCP.
+    case accepted(Descriptor, Accepted?)
+    /// The process has no descriptor left for it.
+    case exhausted
+    /// None waits any more.
+    case none
+  }
+
+  /// Accepts one waiting connection.
+  func accept() -> Acceptance {
+    guard let tcp else {
+      switch descriptor.accept() {
+      case .success(let accepted): return .accepted(accepted, nil)
+      case .failure(let error): return error.isExhaustion ? .exhausted : .none
+      }
+    }
+    switch tcp.accept() {
+    case .accepted(let accepted): return .accepted(accepted.descriptor, accepted)
+    case .failed(let error): return error.isExhaustion ? .exhausted : .none
+    case .none: return .none
+    }
   }
 
   private static func openSocket(_ admin: AdminSettings, _ log: LogWriter) throws(StartFailure) -> Descriptor? {

@@ -94,11 +94,22 @@ final class AdminServer {
   /// The first number that connections are registered under; lower ones are the daemon's.
   static let firstData: UInt64 = 1 << 8
 
+  /// How long the daemon's thread, which has nothing urgent to do, rests where a connection waits for a descriptor.
+  private static let exhaustedMilliseconds: Int32 = 10
+
   /// Accepts one connection: the poller comes back for the next. Otherwise clients that leave and return as fast as
   /// this accepts would keep it from seeing that they have left.
   func accept(_ index: Int, _ poller: borrowing Poller) {
     let listener = listeners[index]
-    guard let (descriptor, accepted) = listener.accept() else { return }
+    let (descriptor, accepted): (Descriptor, Accepted?)
+    switch listener.accept() {
+    case .none: return
+    case .accepted(let connected, let peer): (descriptor, accepted) = (connected, peer)
+    case .exhausted:
+      // It goes on waiting. Idle connections to origins give up their descriptors, which takes the loops a turn.
+      for mailbox in shared.mailboxes { mailbox.post(.yieldDescriptors) }
+      return Clock.rest(milliseconds: Self.exhaustedMilliseconds)
+    }
     let newcomer = Claimant.user(descriptor.peerUserID ?? .max)
     guard let slot = freeSlot(of: listener, for: newcomer, poller) else { return descriptor.close() }
     generation &+= 1

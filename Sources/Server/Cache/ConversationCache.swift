@@ -152,7 +152,7 @@ extension Conversation {
       let isUnsafe = caching.request.method == .unsafe
       connectFailed(
         UpstreamFailure(
-          isUnsafe ? .denied : .notStored,
+          .notStored,
           "The rule asks no origin (cache_policy = \"return-cache-dont-load\"), and "
             + (isUnsafe ? "the request would change something there." : "the request is not answered from the store.")),
         worker)
@@ -248,9 +248,9 @@ extension Conversation {
     return true
   }
 
-  /// The fetch that it waited for has ended.
-  func flightEnded(_ outcome: FlightOutcome, _ worker: Worker) {
-    guard let caching, caching.follows != nil, upstream == nil, connector == nil, ending == nil else { return }
+  /// A fetch that it waits for, or that an earlier exchange of the connection waited for, has ended.
+  func flightEnded(_ flight: Flight, _ outcome: FlightOutcome, _ worker: Worker) {
+    guard let caching, caching.follows === flight, upstream == nil, connector == nil, ending == nil else { return }
     caching.follows = nil
     switch outcome {
     case .answer(let answer, let result):
@@ -287,7 +287,7 @@ extension Conversation {
     guard let caching, let flight = caching.leads else { return }
     for follower in caching.cache.with({ $0.waitsAgain(flight, caching.key) }) {
       worker.shared.mailboxes[follower.worker].post(
-        .flightEnded(slot: follower.slot, generation: follower.generation, .leaderless))
+        .flightEnded(slot: follower.slot, generation: follower.generation, flight, .leaderless))
     }
   }
 
@@ -299,7 +299,7 @@ extension Conversation {
     if case .answer(let answer, _) = outcome { answer.content.expect(followers) }
     for follower in followers {
       worker.shared.mailboxes[follower.worker].post(
-        .flightEnded(slot: follower.slot, generation: follower.generation, outcome))
+        .flightEnded(slot: follower.slot, generation: follower.generation, flight, outcome))
     }
   }
 

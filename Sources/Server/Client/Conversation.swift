@@ -394,7 +394,9 @@ final class Conversation {
       if isClean {
         worker.keep(upstream, idle: session.exchange.timeouts.upstreamIdleMilliseconds)
       } else {
-        worker.close(upstream)
+        // What came of a tunnel whose client broke off is not all of it.
+        worker.close(
+          upstream, aborts: session.exchange.isInTunnel && session.exchange.record.outcome == .clientLeft)
       }
       self.upstream = nil
     }
@@ -425,6 +427,8 @@ final class Conversation {
     if session.exchange.answeredItself { flags.insert(.wasRefused) } else { flags.remove(.wasRefused) }
     worker.workspace.pool.reclaim(&outputs.text)
     giveBackPipes(worker)
+    // A step under way may end within the next exchange, which may use a file of its own.
+    if spool != nil { closeSpool(worker) }
     let keeps =
       ending.client == .intercept
       || ending.client == .keep && !isStream

@@ -27,11 +27,13 @@ extension Worker {
   /// A stream of a connection to `destination` that has room for one and whose address the rule allows, if there is
   /// such a connection.
   func takeStream(
-    _ destination: Destination, rule: Int?, allowsCellular: Bool, for conversation: Conversation, _ policy: Policy
+    _ destination: Destination, rule: Int?, allowsCellular: Bool, for conversation: Conversation, mayWait: Bool,
+    _ policy: Policy
   ) -> Upstream? {
     let found = endpoint(
       to: destination, rule: rule, allowsCellular: allowsCellular,
-      needing: conversation.session.exchange.opensWebSocket ? .tunnels : .nothing, for: conversation, policy)
+      needing: conversation.session.exchange.opensWebSocket ? .tunnels : .nothing, for: conversation,
+      mayWait: mayWait, policy)
     return found.map { stream(of: $0.endpoint, $0.line) }
   }
 
@@ -49,15 +51,27 @@ extension Worker {
     case settings
   }
 
+  /// A connection for another stream. `mayWait`: if all have as many as the peer allows, one where the stream waits for
+  /// another to end. That may take days (event streams, WebSockets), so another connection is opened first if it may be.
   func endpoint(
     to destination: Destination, rule: Int?, allowsCellular: Bool, needing need: StreamNeed = .nothing,
-    for conversation: Conversation, _ policy: Policy
+    for conversation: Conversation, mayWait: Bool = false, _ policy: Policy
+  ) -> (endpoint: HTTP2Endpoint, line: Upstream)? {
+    let free = endpoint(
+      to: destination, rule, allowsCellular, need, conversation, policy
+    ) { $0.connection.hasFreePlace }
+    // The tunnels on a connection to a parent stay too long for anything to wait for.
+    if free != nil || !mayWait || destination.isParent { return free }
+    return endpoint(to: destination, rule, allowsCellular, need, conversation, policy) { $0.connection.mayOpen }
+  }
+
+  private func endpoint(
+    to destination: Destination, _ rule: Int?, _ allowsCellular: Bool, _ need: StreamNeed,
+    _ conversation: Conversation, _ policy: Policy, where isMeant: (HTTP2Endpoint) -> Bool
   ) -> (endpoint: HTTP2Endpoint, line: Upstream)? {
     let keeper = keeper(for: conversation, policy)
     for endpoint in destination.endpoints.reversed() {
-      guard case .origin(let line) = endpoint.peer, endpoint.connection.mayOpen, !endpoint.isDoubted else { continue }
-      // The tunnels on a connection to a parent may stay for days, so nothing waits for one to end.
-      if destination.isParent, !endpoint.connection.hasFreePlace { continue }
+      guard case .origin(let line) = endpoint.peer, isMeant(endpoint), !endpoint.isDoubted else { continue }
       switch need {
       case .nothing: break
       case .tunnels where destination.isParent || !endpoint.connection.takesTunnels: continue

@@ -2,6 +2,7 @@
 
 import Asking
 import Bytes
+import Cache
 import Policy
 import Session
 import Sharing
@@ -39,9 +40,11 @@ enum WorkerMessage: Sendable {
   /// No client waits any longer for a fetch whose own client has left.
   case deserted(slot: Int, generation: UInt32)
   /// The outcome of a fetch that a client waited for.
-  case flightEnded(slot: Int, generation: UInt32, FlightOutcome)
+  case flightEnded(slot: Int, generation: UInt32, Flight, FlightOutcome)
   /// A connector waits for a place: idle connections there are to give up theirs.
   case yieldIdle(ConnectionQuota.Place)
+  /// An operator's connection waits for a descriptor: idle connections are to give up theirs.
+  case yieldDescriptors
   /// A connection that another worker accepted from a socket that all share. None comes after `drain`.
   case accepted(Accepted)
   /// Operators have allowed or denied something for a time, or such a temporary rule has ended.

@@ -324,6 +324,7 @@ final class Worker {
           connector.goOnAlone(self)
         }
       case .yieldIdle(let place): yieldIdle(place)
+      case .yieldDescriptors: _ = closeIdleUpstreams()
       case .storedContent(let slot, let generation):
         if generations[slot] == generation {
           dispatch(.carried(isReadable: true, isWritable: false, isBroken: false), to: slot)
@@ -338,9 +339,9 @@ final class Worker {
         if generations[slot] == generation, case .client(let conversation) = occupants[slot] {
           conversation.deserted(self)
         }
-      case .flightEnded(let slot, let generation, let outcome):
+      case .flightEnded(let slot, let generation, let flight, let outcome):
         if generations[slot] == generation, case .client(let conversation) = occupants[slot] {
-          conversation.flightEnded(outcome, self)
+          conversation.flightEnded(flight, outcome, self)
         }
         // By now the client reads it, or never will.
         release(Content.Reader(worker: index, slot: slot, generation: generation), from: outcome)

@@ -284,6 +284,10 @@ final class Connector {
       hasPlace = true
       return findKept(worker)
     }
+    if let stream = takeStream(mayWait: true, worker) {
+      worker.shared.quota.abandon(carrier.place, waiter(identity, worker))
+      return handOver(stream, worker)
+    }
     stage = .queued
     setTimer(worker.now + timeouts.responseHeaderMilliseconds, worker)
     // Kept connections that are idle give way. Those that are kept later see the waiters.
@@ -347,7 +351,7 @@ final class Connector {
     guard !needsFresh, choice.isLater || hasFollowed(carrier) || !carrier.endpoints.isEmpty, let conversation,
       let kept = worker.takeKept(
         carrier, rule: rule, allowsCellular: allowsCellular, by: protocols,
-        for: conversation, policy)
+        for: conversation, mayWait: hasFollowed(carrier), policy)
     else { return open(worker) }
     handOver(kept, worker)
   }
@@ -373,9 +377,11 @@ final class Connector {
     if mayOpen(parent, worker) { lookUp(worker) }
   }
 
-  func takeStream(_ worker: Worker) -> Upstream? {
+  /// `mayWait`: see `Worker.endpoint`.
+  func takeStream(mayWait: Bool = false, _ worker: Worker) -> Upstream? {
     guard !needsFresh, protocols.contains(.http2), !carrier.endpoints.isEmpty, let conversation else { return nil }
-    return worker.takeStream(carrier, rule: rule, allowsCellular: allowsCellular, for: conversation, policy)
+    return worker.takeStream(
+      carrier, rule: rule, allowsCellular: allowsCellular, for: conversation, mayWait: mayWait, policy)
   }
 
   /// Whether it waits for a place of this destination.

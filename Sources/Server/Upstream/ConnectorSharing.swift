@@ -99,7 +99,7 @@ extension Connector {
     }
     if case .queued = stage {
       // A stream needs no place.
-      return settling(worker) { if let stream = takeStream(worker) { handOver(stream, worker) } }
+      return settling(worker) { if let stream = takeStream(mayWait: true, worker) { handOver(stream, worker) } }
     }
     guard case .following(let shared) = stage else { return }
     shared.opening.leave(self)

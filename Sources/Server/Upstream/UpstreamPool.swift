@@ -25,12 +25,13 @@ extension Worker {
     return upstream
   }
 
-  func close(_ upstream: Upstream, leavesPlace: Bool = true) {
+  /// `aborts`: the peer must not take what it got for the whole.
+  func close(_ upstream: Upstream, leavesPlace: Bool = true, aborts: Bool = false) {
     // Its descriptor and its slot may belong to another one by then.
     if upstream.isClosed { return }
     upstream.owner = nil
     saveSessions(of: upstream)
-    upstream.stream.close()
+    if aborts { upstream.stream.abort() } else { upstream.stream.close() }
     upstream.isClosed = true
     vacate(upstream.slot)
     // The place of a reserved connection already belongs to the waiter.
@@ -123,14 +124,14 @@ extension Worker {
   }
 
   /// A stream of an open connection, or a kept connection. `queues`: no kept one if others wait for a place. A stream
-  /// needs none.
+  /// needs none. `mayWait`: see `endpoint`.
   func takeKept(
     _ destination: Destination, rule: Int?, allowsCellular: Bool, by protocols: [HTTPProtocol],
-    for conversation: Conversation, queues: Bool = false, _ policy: Policy
+    for conversation: Conversation, queues: Bool = false, mayWait: Bool = false, _ policy: Policy
   ) -> Upstream? {
     if protocols.contains(.http2) || conversation.session.exchange.opensWebSocket, !destination.endpoints.isEmpty,
       let stream = takeStream(
-        destination, rule: rule, allowsCellular: allowsCellular, for: conversation, policy)
+        destination, rule: rule, allowsCellular: allowsCellular, for: conversation, mayWait: mayWait, policy)
     {
       return stream
     }

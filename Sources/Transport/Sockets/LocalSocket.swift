@@ -38,10 +38,10 @@ public struct LocalListener: Sendable {
 
 extension Descriptor {
   /// Accepts the next waiting connection of a listening socket, from any client.
-  public func accept() -> Descriptor? {
+  public func accept() -> Result<Descriptor, SystemError> {
     var raw = cl_address()
     let number = cl_accept(self.number, &raw)
-    return number >= 0 ? Descriptor(number: number) : nil
+    return number >= 0 ? .success(Descriptor(number: number)) : .failure(SystemError(-number))
   }
 
   /// The user of the process that connected to this socket in the file system (SO_PEERCRED, unix(7)), as of that
