@@ -21,6 +21,9 @@ struct cng_session {
 _Static_assert(
     CNG_FLOODED == NGHTTP2_ERR_FLOODED && CNG_CONTINUED_TOO_OFTEN == NGHTTP2_ERR_TOO_MANY_CONTINUATIONS, "nghttp2_error");
 
+// Four times the largest `header_bytes`: the library counts twelve bytes more for each field than it has.
+enum { MOST_HEADER_BYTES = 4 << 20 };
+
 // Fields of one head that are sent from the stack; a longer one takes memory for the call.
 enum { FIELDS_ON_STACK = 64 };
 
@@ -223,6 +226,8 @@ static int open_session(cng_session *session, const cng_settings *settings) {
   nghttp2_option_set_no_auto_window_update(option, 1);
   nghttp2_option_set_no_closed_streams(option, 1);
   nghttp2_option_set_max_reserved_remote_streams(option, 0);
+  // Heads are limited before they come here. Unless told so, the library drops longer ones without a word.
+  nghttp2_option_set_max_send_header_block_length(option, MOST_HEADER_BYTES);
   nghttp2_option_set_max_outbound_ack(option, settings->outbound_acknowledgements);
   nghttp2_option_set_stream_reset_rate_limit(option, settings->reset_burst, settings->reset_rate);
   nghttp2_mem memory = {session, allocate, release, allocate_zeroes, reallocate};
@@ -280,6 +285,12 @@ void cng_consume_stream(cng_session *session, int32_t stream, size_t count) {
 
 // MARK: Messages of ours
 
+// Other credentials are kept out of the tables by the library (RFC 7541, 7.1.3).
+static bool is_for_proxy(const cng_field *field) {
+  static const char name[] = "proxy-authorization";
+  return field->name_length == sizeof name - 1 && memcmp(field->name, name, sizeof name - 1) == 0;
+}
+
 static nghttp2_nv *list(const cng_field *fields, size_t count, nghttp2_nv *on_stack) {
   nghttp2_nv *values = count <= FIELDS_ON_STACK ? on_stack : malloc(count * sizeof *values);
   if (values == NULL) return NULL;
@@ -289,8 +300,7 @@ static nghttp2_nv *list(const cng_field *fields, size_t count, nghttp2_nv *on_st
     values[index].namelen = fields[index].name_length;
     values[index].value = (uint8_t *)fields[index].value;
     values[index].valuelen = fields[index].value_length;
-    // Credentials are kept out of the tables by the library.
-    values[index].flags = NGHTTP2_NV_FLAG_NONE;
+    values[index].flags = is_for_proxy(&fields[index]) ? NGHTTP2_NV_FLAG_NO_INDEX : NGHTTP2_NV_FLAG_NONE;
   }
   return values;
 }

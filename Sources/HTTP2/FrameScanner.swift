@@ -7,11 +7,18 @@ import Bytes
 enum FrameType: UInt8 { case data = 0, headers, priority, reset, settings, push, ping, goaway, window, continuation }
 
 struct FrameHead {
-  /// RFC 9113, 6.2: the frame completes its field section.
-  static let endHeaders: UInt8 = 4
+  /// RFC 9113, 6.1 and 6.2.
+  struct Flags: OptionSet {
+    let rawValue: UInt8
+
+    static let endStream = Flags(rawValue: 0x1)
+    /// The frame completes its field section.
+    static let endHeaders = Flags(rawValue: 0x4)
+    static let padded = Flags(rawValue: 0x8)
+  }
 
   let type: UInt8
-  let flags: UInt8
+  let flags: Flags
   let stream: Int32
   let length: Int
 }
@@ -50,7 +57,7 @@ struct FrameScanner {
       at += 1
       if head.count < Self.headBytes { continue }
       let found = FrameHead(
-        type: UInt8(head.bits.0 & 0xff), flags: UInt8(truncatingIfNeeded: head.bits.1 >> 32),
+        type: UInt8(head.bits.0 & 0xff), flags: FrameHead.Flags(rawValue: UInt8(truncatingIfNeeded: head.bits.1 >> 32)),
         stream: Int32(head.bits.1 & 0x7fff_ffff), length: Int(head.bits.0 >> 8))
       head = (0, (0, 0))
       rest = found.length

@@ -366,12 +366,15 @@ public final class HTTP2Connection {
     hasBegun = true
     let type = FrameType(rawValue: head.type)
     isInHeaders = type == .headers || type == .continuation
-    if isInHeaders { awaitsContinuation = head.flags & FrameHead.endHeaders == 0 }
+    if isInHeaders { awaitsContinuation = !head.flags.contains(.endHeaders) }
     switch type {
     case .continuation, .reset: return nil
     case .headers: return faultOfOver(head.stream)
     case .data:
       if let fault = faultOfOver(head.stream) { return fault }
+      // What was under way when its stream was reset is content, too, and of an end there is one.
+      if head.length >= ConnectionLimits.leastContent, !head.flags.contains(.padded) { return nil }
+      if head.flags.contains(.endStream), stream(head.stream) != nil { return nil }
       // A frame with content gives it back.
       return idleFrames.take(now: now) ? nil : .flooded
     default: return idleFrames.take(now: now) ? nil : .flooded
@@ -383,9 +386,9 @@ public final class HTTP2Connection {
     role == .server && stream(number) == nil ? recent.fault(of: number) : nil
   }
 
-  /// Content has moved in a frame, in either direction. It explains that frame and two of WINDOW_UPDATE: one for the
-  /// stream, one for the connection.
-  func explain() { for _ in 0..<3 { idleFrames.giveBack() } }
+  /// Content has moved in a frame, in either direction. It explains that frame, and frames of WINDOW_UPDATE: one for the
+  /// stream and one for the connection after each read of the peer.
+  func explain(_ bytes: Int) { idleFrames.giveBack(1 + 2 * max(1, bytes / ConnectionLimits.updateBytes)) }
 
   private func fieldsBegin(_ number: Int32, isFirst: Bool) -> Bool {
     block.removeAll()
@@ -441,7 +444,7 @@ public final class HTTP2Connection {
       if role == .server { unsafe cng_consume_connection(session, bytes.count) }
       return true
     }
-    explain()
+    explain(1)
     stream.received(bytes)
     touch(stream)
     return true
@@ -458,7 +461,7 @@ public final class HTTP2Connection {
     guard let stream = stream(number) else { return true }
     stream.wasResetByPeer(ErrorCode(rawValue: code))
     touch(stream)
-    if role == .server, !stream.isAnswered { countReset("reset more than") }
+    if role == .server, !stream.hasAnswered { countReset("reset more than") }
     return fault == nil
   }
 

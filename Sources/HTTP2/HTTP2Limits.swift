@@ -38,6 +38,9 @@ public struct ConnectionLimits: Sendable {
   /// Content in a frame of less than this explains no WINDOW_UPDATE, in bytes, unless nothing more waits: a peer that
   /// opens its windows by a few bytes at a time has its response cut into frames of mostly heads.
   static let leastContent = 64
+  /// Content of ours, in bytes, that explains another pair of WINDOW_UPDATE: some receivers send them after each read,
+  /// and read 512 bytes at once.
+  static let updateBytes = 256
   /// Frames that move nothing (PING, SETTINGS, PRIORITY, WINDOW_UPDATE, empty DATA) beyond those that content explains.
   static let idleFrames: (burst: Int64, perSecond: Int64) = (1000, 100)
 
@@ -85,6 +88,6 @@ struct Allowance {
     return true
   }
 
-  /// Gives one back because something useful came with it.
-  mutating func giveBack() { left = min(burst * 1000, left + 1000) }
+  /// Gives some back because something useful came with them.
+  mutating func giveBack(_ count: Int = 1) { left = min(burst * 1000, left + 1000 * Int64(count)) }
 }

@@ -252,6 +252,8 @@ public final class HTTP2Stream {
 
   /// Our message has been sent.
   var isAnswered: Bool { outgoing.isSent }
+  /// The head of the final response has been sent.
+  var hasAnswered: Bool { outgoing.hasHead }
   /// Its server has left, and the peer does not read what remains.
   func isStuck(since: Int64) -> Bool { isLeft && !isClosed && !outgoing.isSent && movedAt <= since }
 
@@ -263,7 +265,7 @@ public final class HTTP2Stream {
     let waited = outgoing.content.count
     outgoing.send(count, to: &output, connection)
     movedAt = connection.now
-    if count >= ConnectionLimits.leastContent || !outgoing.hasContent { connection.explain() }
+    if count >= ConnectionLimits.leastContent || !outgoing.hasContent { connection.explain(count) }
     // A server that waits for room gets an event when half of the room is free. How much room there is changes with the
     // streams that are open.
     let left = outgoing.content.count

@@ -53,6 +53,8 @@ struct OutgoingMessage: ~Copyable {
   /// Content waits to be sent.
   var hasContent: Bool { unsafe !content.isEmpty || !(loan?.isEmpty ?? true) }
   var isWhole: Bool { if case .whole = place { true } else { false } }
+  /// The head of the request, or of the final response, has been taken.
+  var hasHead: Bool { if case .head = place { false } else { true } }
 
   // MARK: Text in
 

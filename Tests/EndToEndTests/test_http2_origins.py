@@ -5,11 +5,13 @@ import threading
 import h2.connection
 import h2.errors
 import h2.events
+import h2.settings
 import pytest
 
 from digest_server import Digest
 from http2_world import Link
 from journal import DEADLINE_SECONDS
+from origins import answering
 from test_http2 import h2_origin, inside, ok  # noqa: F401
 from test_who_asks import CREDENTIALS, basic
 from ways import SECRET
@@ -21,6 +23,117 @@ PIECES = [bytes([65 + index]) * 500 for index in range(10)]
 
 def problem_of(got) -> str:
     return got.body.decode().split("urn:sallyport:problem:")[1].split('"')[0]
+
+
+# What peers do that works without a proxy
+
+
+def test_a_receiver_that_opens_its_windows_after_each_small_read(intercepting, inside, h2_origin):
+    """As Go's net/http does where its handler reads by lines or forms: two updates for every 512 bytes."""
+
+    class Small(Link):
+        def take(self, event) -> None:
+            if isinstance(event, h2.events.DataReceived):
+                self.open[event.stream_id].body += event.data
+                for _ in range(0, event.flow_controlled_length, 512):
+                    self.connection.increment_flow_control_window(512)
+                    self.connection.increment_flow_control_window(512, event.stream_id)
+            else:
+                super().take(event)
+
+    body = bytes(3 << 20)
+    origin = h2_origin(ok, link=Small)
+    client = inside(intercepting(), "a.test", origin.port)
+    got = client.get(f"a.test:{origin.port}", "/form", method="POST", body=body)
+    assert got.status == 200 and origin.requests[0].body == body and len(origin.links) == 1
+
+
+def test_content_after_a_reset_is_no_flood(intercepting, inside, h2_origin):
+    """Clients give up downloads: what was under way then must be passed over (RFC 9113, 5.1)."""
+
+    def answer(link, request):
+        if request.path == "/slow":
+            return None
+        link.respond(request, 200, body=b"x" * 200_000, ends=False)
+
+    origin = h2_origin(answer)
+    proxy = intercepting()
+    client, other = (inside(proxy, "a.test", origin.port) for _ in range(2))
+    place = f"a.test:{origin.port}"
+    slow = other.request(place, "/slow")
+    origin.wait_until(lambda: origin.requests)
+    for _ in range(40):
+        number = client.request(place, "/large")
+        client.wait_until(lambda: client.exchanges[number].body)
+        client.reset(number)
+    origin.links[0].respond(origin.requests[0], 200, body=b"at last")
+    assert other.wait(slow).body == b"at last" and len(origin.links) == 1
+
+
+def test_empty_answers_that_end_with_an_empty_frame(intercepting, inside, h2_origin):
+    def answer(link, request):
+        link.respond(request, 204, ends=False)
+        with link.lock:
+            link.connection.send_data(request.number, b"", end_stream=True)
+            link.flush()
+
+    origin = h2_origin(answer)
+    client = inside(intercepting(), "a.test", origin.port)
+    for _ in range(1500):
+        assert client.get(f"a.test:{origin.port}").status == 204
+    assert len(origin.links) == 1
+
+
+@pytest.mark.parametrize("where", ["head", "trailers"])
+def test_fields_that_the_limits_allow_pass(where, intercepting, inside, tls_origin, world):
+    """libnghttp2 counts twelve bytes more for each field, and would drop these without a word."""
+    fields = b"".join(b"X-%03d: %s\r\n" % (index, b"v" * 530) for index in range(120))
+    if where == "head":
+        answer = b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n" + fields + b"\r\n"
+    else:
+        names = b", ".join(b"X-%03d" % index for index in range(120))
+        answer = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nTrailer: %s\r\n\r\n0\r\n%s\r\n" % (names, fields)
+    origin = tls_origin(answering(answer), world.context(world.leaf("a.test")), tunnelled=True)
+    client = inside(intercepting(), "a.test", origin.port)
+    client.connection.decoder.max_header_list_size = 1 << 20
+    got = client.get(f"a.test:{origin.port}", "/", ("te", "trailers"))
+    came = got.headers if where == "head" else got.trailers
+    assert got.ended and sum(name.startswith("x-") for name, _ in came) == 120
+
+
+def test_streams_that_stay_open_keep_nobody_waiting(intercepting, inside, h2_origin):
+    """The origin allows two at once, and both are event streams: the next request opens another connection."""
+
+    def answer(link, request):
+        if request.path == "/events":
+            link.respond(request, 200, body=b"data: 1\n\n", ends=False)
+        else:
+            ok(link, request)
+
+    origin = h2_origin(answer, settings={h2.settings.SettingCodes.MAX_CONCURRENT_STREAMS: 2})
+    client = inside(intercepting(), "a.test", origin.port)
+    place = f"a.test:{origin.port}"
+    for _ in range(2):
+        number = client.request(place, "/events")
+        client.wait_until(lambda: client.exchanges[number].body)
+    assert [client.get(place, "/quick").status for _ in range(3)] == [200] * 3
+    assert [request.connection for request in origin.requests] == [1, 1, 2, 2, 2]
+
+
+def test_a_refused_request_of_a_rule_with_a_pace_goes_again(intercepting, inside, h2_origin):
+    refused = []
+
+    def answer(link, request):
+        if refused:
+            return ok(link, request)
+        refused.append(request)
+        link.reset(request, REFUSED)
+
+    origin = h2_origin(answer, early=True)
+    proxy = intercepting(
+        rule("paced", 'connect = "intercept"', request='throttle = { rate = "1MiB", download = "1MiB" }'))
+    assert inside(proxy, "a.test", origin.port).get(f"a.test:{origin.port}").status == 200
+    assert len(origin.requests) == 2
 
 
 # What is refused

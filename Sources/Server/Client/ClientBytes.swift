@@ -152,7 +152,8 @@ extension Conversation {
     let isCut =
       session.exchange.isPaused
       || session.exchange.isInTunnel && session.exchange.uploadRests && !upstreamSide.state.contains(.ended)
-    if readiness.isBroken, ending == nil, isCut {
+    // Who resets a stream wants no more of its request either.
+    if readiness.isBroken, ending == nil, isCut || isStream {
       // There is no waiting for what it may still have sent: most of what was to come never will.
       perform(session.clientFailed(), worker)
       return

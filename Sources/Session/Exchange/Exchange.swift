@@ -277,7 +277,7 @@ public struct Exchange: ~Copyable {
   /// Whether the request leaves on a stream and is short so far. An origin may refuse a stream before processing it,
   /// whatever the method, and then the request goes again.
   private func mayBeRefused(_ outputs: borrowing Outputs) -> Bool {
-    record.upstreamWire == .http2 && bodies.spooled == nil && bodies.pacing == nil
+    record.upstreamWire == .http2 && bodies.spooled == nil && (isRequestWhole || !pacesUpload)
       && outputs.toUpstream.count <= Self.longestReplay
   }
 
