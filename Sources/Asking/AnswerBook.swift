@@ -36,9 +36,10 @@ public struct AnswerBook: Sendable {
     return rule
   }
 
-  /// Adds rules from another file, with new numbers.
+  /// Adds rules from another file, with new numbers, but none about requests that a rule in force is about.
   public mutating func take(_ content: TemporaryRuleFile.Content) {
     for var rule in content.rules where rules.count < Self.mostRules {
+      if rules.contains(where: { $0.isAbout(rule) }) { continue }
       rule.id = next
       next &+= 1
       rules.append(rule)

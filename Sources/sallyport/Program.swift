@@ -9,7 +9,11 @@ import Transport
 @main
 struct Program {
   // Only `main` is on the main actor, so it hands over at once.
-  static func main() { Files.exit(Output.checked(dispatch(Array(CommandLine.arguments.dropFirst())))) }
+  static func main() {
+    // No file of its own may take their numbers, and be written to.
+    Files.fillStandardDescriptors()
+    Files.exit(Output.checked(dispatch(Array(CommandLine.arguments.dropFirst()))))
+  }
 }
 
 /// Why the arguments are not a valid command.

@@ -8,7 +8,6 @@ import Transport
 
 nonisolated func runCommand(_ options: Arguments) throws -> Int32 {
   try options.refuseOperands()
-  Files.fillStandardDescriptors()
   // Before any thread starts: threads inherit the blocked signals, and share the environment with the list of inherited
   // sockets.
   let signals = Signals()

@@ -116,7 +116,22 @@ def test_all_of_a_kind_are_ended(world):
         assert check_problem(client.answer(), 403).token == "cancelled"
 
 
-@pytest.mark.parametrize("query", ["", "ref=x", "host=a&host=b", "what=x"])
+def test_a_mapped_request_is_ended_by_either_of_its_hosts(sallyport, raw_origin, raw_client):
+    site = Site()
+    origin = raw_origin(site)
+    proxy = sallyport(
+        policy=ADMIN + f'[[rule]]\nname = "api"\nhosts = ["api.test"]\nschemes = ["http"]\ntarget = "{origin.url}/"\n')
+    held = site.hold("/x")
+    for host in ("api.test", "127.0.0.1"):
+        client = raw_client(proxy)
+        client.send(b"GET http://API.test/x HTTP/1.1\r\nHost: api.test\r\n\r\n")
+        held.next()
+        admin = AdminClient(proxy.configuration.parent / "admin.sock")
+        assert json.loads(admin.ask(f"/v1/cancel?host={host}", method="POST").body) == {"cancelled": 1}
+        assert check_problem(client.answer(), 403).token == "cancelled"
+
+
+@pytest.mark.parametrize("query", ["", "&", "&&", "ref=x", "host=a&host=b", "what=x"])
 def test_what_is_not_understood_ends_nothing(query, world):
     assert world.cancel(query).status == 400
 

@@ -23,6 +23,17 @@ import Testing
     AskedRequest(try named(request), of: Sender(client: client, address: address), isIntercepted: true)
   }
 
+  /// Thousands of questions may wait, and temporary rules are in a file of bounded size.
+  @Test func aLongMethodIsAskedAboutByItsDigest() throws {
+    let (one, other) = (String(repeating: "A", count: 65), String(repeating: "A", count: 60_000))
+    let long = try asked("\(other) http://a.example/")
+    #expect(long.method.utf8.count == 65 && long.method.hasPrefix("~"))
+    #expect(long == (try asked("\(other) http://a.example/")) && long != (try asked("\(one) http://a.example/")))
+    #expect(long.rule(connect: nil) == nil, "no rule can name it")
+    let short = String(repeating: "A", count: 64)
+    #expect(try asked("\(short) http://a.example/").method == short)
+  }
+
   private func temporary(
     _ verdict: TemporaryRule.Verdict, _ host: String = "a.example", until: Int64 = 100,
     _ change: (inout TemporaryRule) -> Void = { _ in }

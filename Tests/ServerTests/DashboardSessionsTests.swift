@@ -19,7 +19,7 @@ import Testing
   }
 
   private func opened(_ opening: DashboardSessions.Opening) -> WebSession? {
-    if case .opened(let session) = opening { return session }
+    if case .opened(let session, _) = opening { return session }
     return nil
   }
 
@@ -98,7 +98,11 @@ import Testing
     }
     _ = sessions.session([opened[0].secret.text], now: 100)
     let link = sessions.link(askedBy: 0, rights: .act, for: nil, now: 101)
-    _ = sessions.open(link.text, browser: 0, now: 101)
+    guard case .opened(_, let ended) = sessions.open(link.text, browser: 0, now: 101) else {
+      Issue.record("there was no room")
+      return
+    }
+    #expect(ended?.secret == opened[1].secret, "its event streams end with it")
     #expect(sessions.count == DashboardSessions.mostSessions)
     let first = sessions.session([opened[0].secret.text], now: 102)
     let second = sessions.session([opened[1].secret.text], now: 102)

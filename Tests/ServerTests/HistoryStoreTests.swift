@@ -128,10 +128,18 @@ import Transport
     let store = try HistoryStore(settings(size: size))
     let long = "/" + String(repeating: "p", count: 200)
     var wall: Int64 = 1_000_000_000
+    var rows = 0
     for _ in 0..<60 {
       let batch = batch(2_000, from: wall, hosts: hosts, path: long)
+      let full = try store.facts().bytes
       while try store.keepBounds(wall: wall, monotonic: 0, coming: batch.bytes.count) {}
+      if try store.facts().bytes < full {
+        let left = try read().count
+        #expect(left * 4 >= rows * 3, "a full file loses its oldest part alone")
+        rows = left
+      }
       try store.write(batch)
+      rows += 2_000
       wall += 2_000
       #expect(try store.facts().bytes <= size)
     }

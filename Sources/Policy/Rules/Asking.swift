@@ -47,7 +47,7 @@ public struct AskedRequest: Hashable, Sendable {
     scheme = facts.scheme
     host = CanonicalHost(canonical: workspace.host.copiedBytes, address: workspace.host.address)
     port = facts.port
-    method = facts.isTunnel ? "CONNECT" : facts.method.string
+    method = facts.isTunnel ? "CONNECT" : Self.shape(ofMethod: facts.method)
     path = facts.isTunnel ? nil : Self.shape(facts.path)
     let address = facts.sender.address
     guard let client = facts.sender.client else {
@@ -81,6 +81,15 @@ public struct AskedRequest: Hashable, Sendable {
   /// Precedes the digest of a path that is longer than a rule may contain. So such a path is still one question.
   private static let digestMark: UInt8 = 0x7e
 
+  /// The longest method that is asked about by its name, in bytes: registered ones have at most 17.
+  private static let longestMethod = 64
+
+  /// Of a longer method its digest, after the same mark, so that a question stays small.
+  private static func shape(ofMethod method: borrowing Span<UInt8>) -> String {
+    if method.count <= longestMethod { return method.string }
+    return String(decoding: [digestMark], as: UTF8.self) + hexadecimal(sha256(method.array))
+  }
+
   /// A shape that a rule may contain: of bounded length, with a bounded number of wildcards.
   fileprivate static func shape(_ path: borrowing Span<UInt8>) -> String {
     // RFC 9110, 4.2.3.
@@ -112,6 +121,7 @@ public struct AskedRequest: Hashable, Sendable {
     let who = [user ?? userID.map { "\($0)" }, unit?.split(separator: ".").first.map(String.init)].compactMap { $0 }
     let paths = own.map(PathPattern.namings) ?? path.map { [$0] } ?? []
     guard paths.allSatisfy({ $0.hasPrefix("/") && $0.utf8.count <= PathPattern.longest }) else { return nil }
+    guard method.utf8.first != Self.digestMark || method.utf8.count <= Self.longestMethod else { return nil }
     // A rule that allows has to match each way of reading a path.
     if action == .allow, let read = own.map({ Array($0.utf8) }) ?? path.map({ PathPattern($0).example }),
       !PathCondition(paths.map(PathPattern.init), denies: false).holds(read)

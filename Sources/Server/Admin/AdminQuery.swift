@@ -26,6 +26,9 @@ enum AdminQuery {
     names.count < 2 ? names.joined() : "\(names.dropLast().joined(separator: ", ")) or \(names[names.count - 1])"
   }
 
+  /// What is named, as it is written.
+  static func names(in query: String) -> [Substring] { query.split(separator: "&").map { $0.prefix { $0 != "=" } } }
+
   /// The values of a name, in order. Text without blanks and control characters: hosts may be written in their own
   /// script.
   static func values(of name: String, in query: String) -> Result<[String], Fault> {

@@ -408,10 +408,11 @@ enum AdminResources {
     }
   }
 
-  /// nil if no rule was asked: the request could not be read, or was for the proxy itself.
+  /// nil if no rule was asked, because the request could not be read or was for the proxy itself; or if only its
+  /// beginning is known.
   private static func explanation(of found: RecentDecision) -> Explanation? {
     let record = found.record
-    guard record.decision != nil, !record.target.isEmpty else { return nil }
+    guard record.decision != nil, !record.target.isEmpty, !record.isTextCut else { return nil }
     let text = found.text.span
     let request = NamedRequest.read(
       method: text.extracting(record.method).string, url: text.extracting(record.target).string)

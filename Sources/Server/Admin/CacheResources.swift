@@ -38,11 +38,11 @@ extension AdminServer {
     switch selection(request.query) {
     case .failure(let fault): refuse(400, fault.sentence, connection)
     case .success(let selection):
-      let names = request.query.split(separator: "&").map { $0.prefix { $0 != "=" } }
+      let names = AdminQuery.names(in: request.query)
       if names.contains("all"), names.count > 1 {
         return refuse(400, "expected 'all=yes' alone in the query", connection)
       }
-      if request.query.isEmpty {
+      if names.isEmpty {
         return refuse(
           400, "expected what to purge: 'url', 'host', 'rule', 'older' or 'all=yes' in the query", connection)
       }

@@ -2,6 +2,7 @@
 // requests. Each loop does its part in its turn. Tests: Tests/EndToEndTests/test_interventions.py.
 
 import Bytes
+import Policy
 import Session
 import Transport
 
@@ -60,8 +61,17 @@ extension Worker {
 extension Conversation {
   fileprivate func isMeant(by selection: CancelSelection) -> Bool {
     guard session.isInExchange, !hasNoClient else { return false }
-    if let host = selection.host, destination?.name.lowercased() != host { return false }
+    if let host = selection.host, ![destination?.name.lowercased(), askedHost].contains(host) { return false }
     return selection.who.includes(subject)
+  }
+}
+
+extension Conversation {
+  /// The host that the client names, where a `target` leads elsewhere.
+  private var askedHost: String? {
+    let target = outputs.text.string(session.exchange.record.target)
+    guard case .success(let request) = NamedRequest.read(method: "GET", url: target) else { return nil }
+    return request.host.bytes.span.string
   }
 }
 
@@ -70,7 +80,7 @@ extension AdminServer {
   func cancel(_ request: AdminRequest, _ connection: AdminConnection) {
     guard let who = filter(of: request, connection), let hosts = single("host", of: request, connection) else { return }
     let selection = CancelSelection(who: who, host: hosts.first?.lowercased())
-    if request.query.isEmpty {
+    if AdminQuery.names(in: request.query).isEmpty {
       return refuse(400, "expected what to end: 'ref', 'host', 'rule' or 'user' in the query", connection)
     }
     inquire(.cancel(selection), .cancelled, connection)

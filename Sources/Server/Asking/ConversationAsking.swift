@@ -73,11 +73,12 @@ extension Conversation {
     settle(worker)
   }
 
-  /// The policy has changed: nobody is asked any more about what it denies now.
+  /// The policy has changed: nobody is asked any more about what it denies now. What cannot be decided again, because
+  /// its path was too long to be kept, goes on under the policy that it began with.
   func withdrawIfDenied(_ worker: Worker) {
-    guard ending == nil, session.exchange.awaitsOperator,
-      let denial = cannotBeDecided ? "it" : denialNow(worker)
-    else { return }
+    guard ending == nil, session.exchange.awaitsOperator, !cannotBeDecided, let denial = denialNow(worker) else {
+      return
+    }
     endDenied(by: denial, worker)
   }
 

@@ -56,16 +56,30 @@ final class OperatorDesk: Sendable {
     let path = directory.map { "\($0)/\(TemporaryRuleFile.name)" }
     if state.withLock({ $0.file == path }) { return }
     // Rules that are already there also hold.
-    if let path,
-      case .success(let bytes) = Files.read(path, limit: TemporaryRuleFile.largestBytes, isBelieved: true)
-    {
-      guard let content = try? TemporaryRuleFile.read(bytes) else {
-        return log.event(.warning, "\(path) is none of the daemon's, so temporary rules stay where they were written")
+    if let path {
+      switch Files.read(path, limit: TemporaryRuleFile.largestBytes, isBelieved: true) {
+      case .failure(let error) where error.isAbsence: break
+      case .failure(let error): return stay(because: "cannot read \(path): \(error)")
+      case .success(let bytes):
+        guard let content = try? TemporaryRuleFile.read(bytes) else {
+          return stay(because: "\(path) is none of the daemon's")
+        }
+        state.withLock { $0.book.take(content) }
       }
-      state.withLock { $0.book.take(content) }
     }
-    state.withLock { $0.file = path }
+    let left = state.withLock { state in
+      defer { state.file = path }
+      return state.file
+    }
     handOut()
+    // What is revoked from now on must not come back when the directory is named again.
+    if let left, path != nil, fault == nil, case .failure(let error) = Files.remove(left), !error.isAbsence {
+      log.event(.warning, "cannot remove \(left), whose temporary rules have moved to \(path ?? ""): \(error)")
+    }
+  }
+
+  private func stay(because reason: String) {
+    log.event(.warning, "\(reason), so temporary rules stay where they were written")
   }
 
   /// The directory that the configuration names, or else the one that systemd made.

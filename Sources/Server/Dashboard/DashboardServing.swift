@@ -116,7 +116,8 @@ extension AdminServer {
       shared.log.event(.warning, "dashboard: user \(browser) tried to use a link of user \(user)")
       let sentence = "This link is for user \(user), and this is a browser of user \(browser)."
       turnAway(connection, .html(DashboardPage.doorstep(sentence), status: 403), dashboard)
-    case .opened(let session):
+    case .opened(let session, let ended):
+      if let ended { endWatchers(of: ended) }
       connection.recognise(session)
       var page = AdminPage(status: 303, contentType: "text/plain; charset=utf-8", body: .text("see /\n"))
       page.fields = [("Location", "/"), ("Set-Cookie", dashboard.cookie(session.secret.text))]

@@ -81,7 +81,8 @@ struct DashboardSessions: Sendable {
   }
 
   enum Opening {
-    case opened(WebSession)
+    /// `ended`: the session that it takes the place of.
+    case opened(WebSession, ended: WebSession?)
     case unknown
     /// The link is for another user, and stays.
     case notYours(UInt32)
@@ -102,16 +103,17 @@ struct DashboardSessions: Sendable {
     guard let index else { return .unknown }
     if let user = links[index].user, user != browser { return .notYours(user) }
     let link = links.remove(at: index)
+    var ended: WebSession? = nil
     if sessions.count >= Self.mostSessions,
       let idlest = sessions.indices.min(by: { sessions[$0].lastUsed < sessions[$1].lastUsed })
     {
-      sessions.remove(at: idlest)
+      ended = sessions.remove(at: idlest)
     }
     let session = WebSession(
       secret: WebSecret(random), askedBy: link.askedBy, rights: link.rights, browser: browser,
       until: now + Self.sessionMilliseconds, lastUsed: now)
     sessions.append(session)
-    return .opened(session)
+    return .opened(session, ended: ended)
   }
 
   /// The session whose cookie is among these.

@@ -240,17 +240,18 @@ final class HistoryStore {
       var size = try usedBytes(database)
       if size + Int64(bytes) > limitBytes { isPurging = true }
       if isPurging {
-        let removed = try removeOldest(before: .max, database)
+        let count = try database.number("SELECT count(*) FROM exchanges")
+        let removed = try removeOldest(
+          before: .max, atMost: max(1, min(Self.removedAtOnce, Int(count) / Self.purgeSteps)), database)
+        // Where most exchanges are of a kind of their own, kinds take most of the space.
+        try forgetKinds(database)
         size = try usedBytes(database)
-        if removed == 0 || size < Int64(Double(limitBytes) * Self.purgeTo) - Int64(bytes) {
-          try forgetKinds(database)
-          isPurging = try removed > 0 && usedBytes(database) + Int64(bytes) > limitBytes
-        }
+        isPurging = removed > 0 && size >= Int64(Double(limitBytes) * Self.purgeTo) - Int64(bytes)
         more = isPurging
       }
       if monotonic >= nextAgeCheck {
         let bound = HistorySchema.firstNumber(at: wall - settings.keepMilliseconds)
-        let removed = try removeOldest(before: bound, database)
+        let removed = try removeOldest(before: bound, atMost: Self.removedAtOnce, database)
         if removed >= Self.removedAtOnce {
           more = true
         } else {
@@ -268,6 +269,9 @@ final class HistoryStore {
     return more
   }
 
+  /// A full history loses this part of its exchanges at a time, until a tenth of its size is free.
+  private static let purgeSteps = 32
+
   /// How many pages are given back at once.
   private static let vacuumedAtOnce = 2_000
 
@@ -276,9 +280,11 @@ final class HistoryStore {
     try (database.number("PRAGMA page_count") - database.number("PRAGMA freelist_count")) * pageBytes
   }
 
-  /// Removes the oldest exchanges before a number, at most `removedAtOnce`. Returns how many.
-  private func removeOldest(before bound: Int64, _ database: Database) throws(DatabaseFault) -> Int {
-    let end = try database.number("SELECT id FROM exchanges ORDER BY id LIMIT 1 OFFSET \(Self.removedAtOnce)")
+  /// Removes the oldest exchanges before a number. Returns how many.
+  private func removeOldest(
+    before bound: Int64, atMost most: Int, _ database: Database
+  ) throws(DatabaseFault) -> Int {
+    let end = try database.number("SELECT id FROM exchanges ORDER BY id LIMIT 1 OFFSET \(most)")
     try database.run("DELETE FROM exchanges WHERE id < ?", [.integer(end > 0 ? min(end, bound) : bound)])
     sinceCheckpoint += database.changes * 100
     return database.changes

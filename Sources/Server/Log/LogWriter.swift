@@ -29,6 +29,10 @@ public final class LogWriter: Sendable {
     var dropped = 0
     var writerSleeps = true
     var writing = false
+    /// Batches that could not be written since the last one that could, and whether the last of those that could ends
+    /// within a line.
+    var lost = 0
+    var isCut = false
   }
 
   private let state = Locked(State())
@@ -97,12 +101,15 @@ public final class LogWriter: Sendable {
       journal.send(&batch, orAppendTo: &lines)
       swap(&batch, &lines)
     }
-    writeAll(&batch)
+    if writeAll(&batch) { tellLoss() }
     state.withLock { $0.writing = false }
     Clock.rest(milliseconds: Self.gatherMilliseconds)
   }
 
-  private func writeAll(_ batch: inout ByteBuffer) {
+  /// Whether all could be written.
+  private func writeAll(_ batch: inout ByteBuffer) -> Bool {
+    let count = batch.count
+    endCutLine()
     while !batch.isEmpty {
       switch Descriptor(number: output).write(batch) {
       case .moved(let count): batch.consume(count)
@@ -110,9 +117,36 @@ public final class LogWriter: Sendable {
         // Another process made it non-blocking: wait as if it were not.
         var entry = cl_poll_entry(fd: output, wants_read: false, wants_write: true, can_read: false, can_write: false)
         _ = cl_poll(&entry, 1, -1)
-      case .ended, .failed: batch.removeAll()
+      case .ended, .failed:
+        noteLoss(isCut: batch.count < count)
+        batch.removeAll()
+        return false
       }
     }
+    return true
+  }
+
+  private func noteLoss(isCut: Bool) {
+    state.withLock { state in
+      state.lost += 1
+      if isCut { state.isCut = true }
+    }
+  }
+
+  /// Once it can be written again: what was lost is told, and a line that was cut does not run into the next one.
+  private func tellLoss() {
+    let lost = state.withLock { state in
+      defer { state.lost = 0 }
+      return state.lost
+    }
+    if lost > 0 { event(.warning, "the log could not be written: \(lost) batches of lines were lost") }
+  }
+
+  private func endCutLine() {
+    guard state.withLock({ $0.isCut }) else { return }
+    var newline = ByteBuffer()
+    newline.append("\n")
+    if case .moved = Descriptor(number: output).write(newline) { state.withLock { $0.isCut = false } }
   }
 
   /// Waits until everything submitted has been written, or for as long as the end of the process allows.
