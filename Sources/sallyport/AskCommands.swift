@@ -81,9 +81,19 @@ private nonisolated func answerForGood(_ answered: Answered, _ action: RuleActio
   }
   let file = try AnswerFile(arguments)
   let asker = Asker(try readSender(arguments), wall: Clock.wall)
-  let written = try file.add(rule) { policy in
-    guard case .host(let host) = answered else { return nil }
-    return whatDecides(host, instead: action, policy, asker, arguments.values["port"])
+  let written = try file.add(rule) { policy, added in
+    if case .host(let host) = answered,
+      let obstacle = whatDecides(host, instead: action, policy, asker, arguments.values["port"])
+    {
+      return obstacle
+    }
+    if action == .deny {
+      return policy.allowance(before: added).map { "rule '\($0.name)' lets some of it pass before it" }
+    }
+    guard case .reference = answered else { return nil }
+    return policy.decider(insteadOf: added, address: IPAddress("127.0.0.1")).map {
+      "rule '\($0.name)' decides it before"
+    }
   }
   Output.answer(written.isEmpty ? "" : "\(file.path):\n\(written)")
   let status = try options.pass(on: "POST", "/v1/reload")
@@ -164,8 +174,8 @@ private struct AnswerFile {
 
   /// Adds the rule. If the configuration is then broken, or does not read the file, everything is restored. Returns the
   /// text as it is in the file.
-  /// `obstacle`: what keeps it from having an effect, in the configuration with the rule.
-  func add(_ rule: String, obstacle: (Policy) -> String?) throws -> String {
+  /// `obstacle`: what keeps the rule of this name from its effect, in the configuration with it.
+  func add(_ rule: String, obstacle: (Policy, String) -> String?) throws -> String {
     let before = ConfigurationFile.load(named, secrets: .inspected)
     guard let policy = before.policy else {
       throw Fault(description: "\(configuration) has errors, so no rule is added; 'sallyport check' prints them")
@@ -196,13 +206,13 @@ private struct AnswerFile {
     }
     let news = after.diagnostics.filter { found in !before.diagnostics.contains { "\($0)" == "\(found)" } }
     let names = Set(policy.rules.map(\.name))
-    let neverMatches = after.policy?.rules.first { !names.contains($0.name) }.flatMap { added in
-      news.first { $0.message.hasPrefix("rule '\(added.name)' can never match") }?.message
-    }
-    if let policy = after.policy, let obstacle = obstacle(policy) ?? neverMatches {
+    let added = after.policy?.rules.first { !names.contains($0.name) }?.name ?? ""
+    let neverMatches = news.first { $0.message.hasPrefix("rule '\(added)' can never match") }?.message
+    if let policy = after.policy, let obstacle = neverMatches ?? obstacle(policy, added) {
       try restore(old)
       throw Fault(
-        description: "the rule would have no effect, so \(path) is as it was: \(obstacle). Put it before that one:\n\n"
+        description:
+          "the rule would not have its effect, so \(path) is as it was: \(obstacle). Put it before that one:\n\n"
           + text)
     }
     for diagnostic in news { Output.complain("\(diagnostic)\n") }

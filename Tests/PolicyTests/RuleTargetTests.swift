@@ -177,6 +177,14 @@ import Testing
     #expect(lax.decision.verdict == .allow)
   }
 
+  /// The rule blocks nothing, and so does not keep others from it.
+  @Test func aPathThatLeadsOutOfAnUnenforcedTargetMeetsTheOtherRules() throws {
+    let no = "[[rule]]\nname = \"no\"\nhosts = [\"real.example\"]\npaths = [\"/admin/*\"]\naction = \"deny\"\n"
+    let source = Self.rule("https://real.example/v2/", "enforce = false") + no
+    #expect(try explained(source, "/../admin/x").decision == Decision(verdict: .deny, reason: .ruleDenies, rule: 1))
+    #expect(try explained(source, "/../other").decision.verdict == .allow)
+  }
+
   @Test func theAddressIsTheTargets() throws {
     let seen = try explained(Self.rule("http://169.254.1.1/"), "/x")
     #expect(seen.address?.address.description == "169.254.1.1" && seen.address?.block != nil)

@@ -114,7 +114,10 @@ public enum Settings {
   }
 
   private static func title(_ table: TableSchema) -> String {
-    table.title + (table.inherited.map { "; what is not set there comes from \($0)" } ?? "")
+    guard let inherited = table.inherited else { return table.title }
+    return table.title
+      + (table.isTakenWhole
+        ? "; a rule without it has that of \(inherited)" : "; what is not set there comes from \(inherited)")
   }
 
   /// Whether a topic is this table or one of its keys.

@@ -79,6 +79,11 @@ struct TableSchema: Sendable {
     let isPart = Self.defaults.names.contains { title.hasPrefix("[rule.\($0)]") || title.hasPrefix("[rule.\($0).") }
     return isPart ? "[defaults." + title.dropFirst("[rule.".count) : nil
   }
+
+  /// A rule has all of it from one place: half a table would mean something else.
+  var isTakenWhole: Bool {
+    [Self.authorization, .throttle, .answer, .clientCertificate].contains { $0.title == title }
+  }
 }
 
 extension TableSchema {
@@ -254,7 +259,7 @@ extension TableSchema {
         "format", .word(["auto", "journal", "text", "json"]), standard: "\"auto\"", "What lines look like."),
       KnownSetting(
         "level", .word(["error", "warning", "info", "debug"]), standard: "\"info\"",
-        "The least important lines that are written."),
+        "The least important messages that are written; lines of requests always are."),
       KnownSetting("access", .boolean, standard: "true", "One line for each request or tunnel."),
       KnownSetting(
         "who", .boolean, standard: "true",

@@ -75,10 +75,9 @@ extension Policy {
     else { return nil }
     let path = target.joined(facts.path)
     _ = workspace.host.set(target.name.span)
-    if let escape = target.escape(path) {
-      let enforces = rules[number].enforce
-      let objection = Decision(
-        verdict: enforces ? .deny : .allow, reason: enforces ? .outsideTarget : .ruleWouldDeny, rule: number)
+    let escape = target.escape(path)
+    if escape != nil, rules[number].enforce {
+      let objection = Decision(verdict: .deny, reason: .outsideTarget, rule: number)
       return RequestMapping(target: target, path: path, objection: objection, escape: escape)
     }
     let again = decide(
@@ -87,6 +86,10 @@ extension Policy {
         sender: facts.sender, link: facts.link, wall: facts.wall), &workspace)
     // It is no objection that no rule matches the target: the mapping rule allows it.
     let denies = again.reason == .ruleDenies || again.reason == .ruleWouldDeny
+    if escape != nil, again.verdict != .deny {
+      let objection = Decision(verdict: .allow, reason: .ruleWouldDeny, rule: number)
+      return RequestMapping(target: target, path: path, objection: objection, escape: escape)
+    }
     return RequestMapping(target: target, path: path, objection: denies ? again : nil, escape: nil)
   }
 }

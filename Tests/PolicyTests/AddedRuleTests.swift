@@ -1,0 +1,73 @@
+// What keeps a rule from its effect that an operator adds behind all others.
+
+import Bytes
+import Testing
+
+@testable import Policy
+
+@Suite struct AddedRuleTests {
+  private static func rule(_ name: String, _ lines: String...) -> String {
+    "[[rule]]\nname = \"\(name)\"\n" + lines.map { $0 + "\n" }.joined()
+  }
+
+  private static let local = IPAddress("127.0.0.1")
+
+  struct Row: Sendable {
+    let before: [String]
+    let added: [String]
+    let isObstacle: Bool
+  }
+
+  static let denials: [Row] = [
+    Row(before: [], added: ["hosts = [\"a.example\"]"], isObstacle: false),
+    Row(
+      before: ["hosts = [\"a.example\"]", "paths = [\"/public/*\"]"], added: ["hosts = [\"a.example\"]"],
+      isObstacle: true),
+    Row(
+      before: ["hosts = [\"*.example\"]", "methods = [\"POST\"]"], added: ["hosts = [\"a.example\"]"], isObstacle: true),
+    Row(before: ["hosts = [\"a.example\"]"], added: ["hosts = [\"*.example\"]"], isObstacle: true),
+    Row(before: ["users = [1]"], added: ["hosts = [\"a.example\"]"], isObstacle: true),
+    Row(before: ["hosts = [\"b.example\"]"], added: ["hosts = [\"a.example\"]"], isObstacle: false),
+    Row(
+      before: ["hosts = [\"a.example\"]", "action = \"deny\""], added: ["hosts = [\"a.example\"]"], isObstacle: false),
+    Row(
+      before: ["hosts = [\"a.example\"]", "action = \"deny\"", "enforce = false"], added: ["hosts = [\"a.example\"]"],
+      isObstacle: true),
+    Row(
+      before: ["hosts = [\"a.example\"]", "action = \"ask\""], added: ["hosts = [\"a.example\"]"], isObstacle: false),
+  ]
+
+  @Test(arguments: denials) func whatLetsPassBeforeADenial(row: Row) throws {
+    let first = row.before.isEmpty ? "" : "[[rule]]\nname = \"first\"\n" + row.before.map { $0 + "\n" }.joined()
+    let added = "[[rule]]\nname = \"added\"\naction = \"deny\"\n" + row.added.map { $0 + "\n" }.joined()
+    #expect(try loaded(first + added).allowance(before: "added")?.name == (row.isObstacle ? "first" : nil))
+  }
+
+  static let permissions: [Row] = [
+    Row(before: ["paths = [\"/other\"]"], added: [], isObstacle: false),
+    Row(before: ["paths = [\"/Admin*\"]"], added: [], isObstacle: true),
+    Row(before: ["clients = [\"127.0.0.0/8\"]"], added: [], isObstacle: true),
+    Row(before: ["users = [7]"], added: ["users = [7]"], isObstacle: true),
+    Row(before: ["users = [8]"], added: ["users = [7]"], isObstacle: false),
+    Row(before: ["methods = [\"POST\"]"], added: [], isObstacle: false),
+  ]
+
+  @Test(arguments: permissions) func whatDeniesBeforeAPermission(row: Row) throws {
+    let first = "[[rule]]\nname = \"first\"\naction = \"deny\"\n" + row.before.map { $0 + "\n" }.joined()
+    let added = Self.rule(
+      "added", "hosts = [\"a.example\"]", "schemes = [\"http\"]", "methods = [\"GET\"]", "paths = [\"/admin/x\"]",
+      "ports = [80]")
+    let policy = try loaded(first + added + row.added.map { $0 + "\n" }.joined())
+    #expect(policy.decider(insteadOf: "added", address: Self.local)?.name == (row.isObstacle ? "first" : nil))
+  }
+
+  @Test func aTunnelIsAskedAboutAsOne() throws {
+    let first = Self.rule("first", "action = \"deny\"", "ports = [8443]")
+    func added(_ port: Int) -> String {
+      Self.rule(
+        "added", "hosts = [\"a.example\"]", "schemes = [\"https\"]", "ports = [\(port)]", "connect = \"tunnel\"")
+    }
+    #expect(try loaded(first + added(8443)).decider(insteadOf: "added", address: Self.local)?.name == "first")
+    #expect(try loaded(first + added(443)).decider(insteadOf: "added", address: Self.local) == nil)
+  }
+}
