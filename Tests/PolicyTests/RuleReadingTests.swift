@@ -202,6 +202,12 @@ import Testing
     LoadRow(
       "enforce = false with a timeout", "[[rule]]\nname = \"a\"\nenforce = false\nrequest.timeout = \"1s\""),
     LoadRow(
+      "enforce = false with a timeout that is inherited",
+      "[[rule]]\nname = \"a\"\nenforce = false\n[defaults.request]\ntimeout = \"1s\""),
+    LoadRow(
+      "enforce = false with protocols to switch to",
+      "[[rule]]\nname = \"a\"\nenforce = false\nupgrades = []"),
+    LoadRow(
       "enforce = false with a security of its own",
       "[[rule]]\nname = \"a\"\nenforce = false\nsecurity.min_tls = \"1.3\""),
     LoadRow(

@@ -81,11 +81,11 @@ extension ConfigurationReading {
     if rule.action != .deny || !rule.enforce { warnOfPins(rule) }
   }
 
-  /// A rule that denies nothing can still refuse: tunnels by their port or their first bytes, addresses, slow
-  /// responses, certificates, and bodies and responses that its serializers reject.
+  /// A rule that denies nothing can still refuse: tunnels by their port or their first bytes, protocols to switch to,
+  /// addresses, slow responses, certificates, and bodies and responses that its serializers reject.
   private func warnOfIdleEnforce(_ rule: RuleDraft) {
     guard rule.denyAddresses == nil, rule.redirects == .pass, rule.target == nil,
-      rule.request.timeoutMilliseconds == nil,
+      (rule.request.timeoutMilliseconds ?? defaultRequest.timeoutMilliseconds) == nil, rule.upgrades == nil,
       rule.security == nil,
       rule.response == nil, defaultResponse == nil,
       rule.request.allowsCellularAccess ?? defaultRequest.allowsCellularAccess ?? true, rule.request.serializer == nil,
