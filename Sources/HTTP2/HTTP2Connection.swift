@@ -386,8 +386,8 @@ public final class HTTP2Connection {
     role == .server && stream(number) == nil ? recent.fault(of: number) : nil
   }
 
-  /// Content has moved in a frame, in either direction. It explains that frame, and frames of WINDOW_UPDATE: one for the
-  /// stream and one for the connection after each read of the peer.
+  /// Content has moved in a frame, in either direction. It explains that frame, and frames of WINDOW_UPDATE: one for
+  /// the stream and one for the connection after each read of the peer.
   func explain(_ bytes: Int) { idleFrames.giveBack(1 + 2 * max(1, bytes / ConnectionLimits.updateBytes)) }
 
   private func fieldsBegin(_ number: Int32, isFirst: Bool) -> Bool {

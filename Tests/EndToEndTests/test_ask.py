@@ -951,7 +951,7 @@ def test_a_lasting_no_that_would_have_no_effect_is_not_written(including):
     asked = including
     (asked.directory / "10-sites.toml").write_text('[[rule]]\nname = "sites"\nhosts = ["127.0.0.1"]\n')
     done = command("deny", "127.0.0.1", "--always", *asked.at)
-    assert done.returncode == 1 and "no effect" in done.stderr and "'sites'" in done.stderr, done
+    assert done.returncode == 1 and "not have its effect" in done.stderr and "'sites'" in done.stderr, done
     assert not asked.file.exists()
     done = command("deny", "other.example", "--always", *asked.at)
     assert done.returncode == 0 and asked.file.exists(), done

@@ -109,14 +109,15 @@ def test_a_request_after_an_early_answer_has_a_file_of_its_own(sallyport, raw_or
     def hasty(connection) -> None:
         connection.looked_at = False
         connection.read_to = connection.read_head().end
-        connection.send(OK)
+        connection.send(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nConnection: close\r\n\r\nok")
         connection.wait_for_end()
 
-    proxy, origin = sallyport(policy=SMALL + rule("r", request=BUFFERED), proxy="workers = 1"), raw_origin(hasty)
+    limits = '[log]\nwho = false\n[proxy.limits]\nbuffered_body = "64KiB"\nheld_bodies = "8MiB"\n'
+    proxy, origin = sallyport(policy=limits + rule("r", request=BUFFERED), proxy="workers = 1"), raw_origin(hasty)
     head = request(origin, lines=CHUNKED, method="PUT")
-    for _ in range(20):
+    for _ in range(60):
         client = raw_client(proxy)
-        client.send(head + chunks(LARGE) + head + b"4\r\nbody\r\n")
+        client.send(head + 18 * (b"ea60\r\n" + bytes(60_000) + b"\r\n") + b"0\r\n\r\n" + head + b"4\r\nbody\r\n")
         assert client.answer().status == 200
         client.send(b"0\r\n\r\n")
         assert client.answer().status == 200

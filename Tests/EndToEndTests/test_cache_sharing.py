@@ -47,7 +47,7 @@ def test_the_end_of_a_fetch_is_of_those_that_wait_for_it(cached):
     """A client waits for a fetch that its rule's timeout ends at the same moment as its own request, and has sent two
     more requests, whose fetches others have begun. It is told of the first when it waits for the second.
     """
-    others = '[[rule]]\nname = "others"\nhosts = ["127.0.0.1"]\n[rule.cache]\nfresh_for = "1h"\n'
+    others = '[[rule]]\nname = "others"\nhosts = ["127.0.0.1"]\n[rule.cache]\nfresh_for = "1h"\n[log]\nwho = false\n'
     stored = cached('paths = ["/x"]', request='timeout = "1s"', more=others, proxy="workers = 1")
     held = {path: stored.site.hold(path) for path in ("/x", "/y", "/z")}
     others = [stored.start("/y"), stored.start("/z")]

@@ -15,8 +15,8 @@ extension Policy {
     }
   }
 
-  /// The rule that decides a request that rule `name`, which allows one kind of request to one host, is about; nil: that
-  /// rule does, or the request is allowed anyway. `address`: of the client, if the rule names none.
+  /// The rule that decides a request that rule `name`, which allows one kind of request to one host, is about; nil:
+  /// that rule does, or the request is allowed anyway. `address`: of the client, if the rule names none.
   public func decider(insteadOf name: String, address: IPAddress?) -> Rule? {
     guard let added = rules.first(where: { $0.name == name }), let host = added.conditions.hosts.first else {
       return nil

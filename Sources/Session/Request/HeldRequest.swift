@@ -142,7 +142,7 @@ extension Exchange {
     guard held.account(ofAll: heldLimit) || bodies.spooled != nil else {
       return refuseToHold(&workspace, &outputs)
     }
-    if workspace.request.fields.first(.expect) != nil, !client.terms.contains(.isHTTP10) {
+    if request.traits.contains(.expectsContinue) {
       // RFC 9110, 10.1.1: the proxy reads the content itself, so it asks the client to send it.
       workspace.pool.lend(&outputs.toClient, BufferPool.smallestBlock)
       let before = outputs.toClient.count
