@@ -4,27 +4,27 @@ import Asking
 import Policy
 import Testing
 
-@Suite struct AnswerBookTests {
-  private static func rule(_ id: Int, _ verdict: TemporaryRule.Verdict, _ host: String) throws -> TemporaryRule {
+extension AnswerBookTests {
+  private static func movedRule(_ id: Int, _ verdict: TemporaryRule.Verdict, _ host: String) throws -> TemporaryRule {
     TemporaryRule(
       id: id, verdict: verdict, host: try HostPattern.parse(host).get(), since: 0, until: 100, by: "root")
   }
 
-  private static func hosts(_ book: AnswerBook) -> [String] {
+  private static func inForce(_ book: AnswerBook) -> [String] {
     book.all(at: 50).map { "\($0.id) \($0.verdict) \($0.host)" }
   }
 
   @Test func anotherFileAddsWhatNoRuleInForceIsAbout() throws {
     var book = AnswerBook(
       TemporaryRuleFile.Content(
-        rules: [try Self.rule(1, .allow, "a.test"), try Self.rule(2, .deny, "b.test")], next: 3))
+        rules: [try Self.movedRule(1, .allow, "a.test"), try Self.movedRule(2, .deny, "b.test")], next: 3))
     book.take(
       TemporaryRuleFile.Content(
-        rules: [try Self.rule(1, .allow, "b.test"), try Self.rule(7, .allow, "c.test")], next: 8))
-    #expect(Self.hosts(book) == ["1 allow a.test", "2 deny b.test", "3 allow c.test"])
-    book.take(TemporaryRuleFile.Content(rules: [try Self.rule(7, .allow, "c.test")], next: 8))
-    #expect(Self.hosts(book).count == 3)
+        rules: [try Self.movedRule(1, .allow, "b.test"), try Self.movedRule(7, .allow, "c.test")], next: 8))
+    #expect(Self.inForce(book) == ["1 allow a.test", "2 deny b.test", "3 allow c.test"])
+    book.take(TemporaryRuleFile.Content(rules: [try Self.movedRule(7, .allow, "c.test")], next: 8))
+    #expect(Self.inForce(book).count == 3)
     let revoked = book.revoke(3, at: 50)
-    #expect(revoked != nil && Self.hosts(book) == ["1 allow a.test", "2 deny b.test"])
+    #expect(revoked != nil && Self.inForce(book) == ["1 allow a.test", "2 deny b.test"])
   }
 }

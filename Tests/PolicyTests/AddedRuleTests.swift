@@ -12,6 +12,12 @@ import Testing
 
   private static let local = IPAddress("127.0.0.1")
 
+  /// That the one rule covers the other is the point of some.
+  private static func policy(_ text: String) throws -> Policy {
+    let files = DictionaryFiles(["s.toml": text])
+    return try #require(PolicyLoader.load(path: "s.toml", files: files).policy)
+  }
+
   struct Row: Sendable {
     let before: [String]
     let added: [String]
@@ -40,7 +46,7 @@ import Testing
   @Test(arguments: denials) func whatLetsPassBeforeADenial(row: Row) throws {
     let first = row.before.isEmpty ? "" : "[[rule]]\nname = \"first\"\n" + row.before.map { $0 + "\n" }.joined()
     let added = "[[rule]]\nname = \"added\"\naction = \"deny\"\n" + row.added.map { $0 + "\n" }.joined()
-    #expect(try loaded(first + added).allowance(before: "added")?.name == (row.isObstacle ? "first" : nil))
+    #expect(try Self.policy(first + added).allowance(before: "added")?.name == (row.isObstacle ? "first" : nil))
   }
 
   static let permissions: [Row] = [
@@ -57,7 +63,7 @@ import Testing
     let added = Self.rule(
       "added", "hosts = [\"a.example\"]", "schemes = [\"http\"]", "methods = [\"GET\"]", "paths = [\"/admin/x\"]",
       "ports = [80]")
-    let policy = try loaded(first + added + row.added.map { $0 + "\n" }.joined())
+    let policy = try Self.policy(first + added + row.added.map { $0 + "\n" }.joined())
     #expect(policy.decider(insteadOf: "added", address: Self.local)?.name == (row.isObstacle ? "first" : nil))
   }
 
@@ -67,7 +73,7 @@ import Testing
       Self.rule(
         "added", "hosts = [\"a.example\"]", "schemes = [\"https\"]", "ports = [\(port)]", "connect = \"tunnel\"")
     }
-    #expect(try loaded(first + added(8443)).decider(insteadOf: "added", address: Self.local)?.name == "first")
-    #expect(try loaded(first + added(443)).decider(insteadOf: "added", address: Self.local) == nil)
+    #expect(try Self.policy(first + added(8443)).decider(insteadOf: "added", address: Self.local)?.name == "first")
+    #expect(try Self.policy(first + added(443)).decider(insteadOf: "added", address: Self.local) == nil)
   }
 }

@@ -52,7 +52,8 @@ extension Worker {
   }
 
   /// A connection for another stream. `mayWait`: if all have as many as the peer allows, one where the stream waits
-  /// for another to end. That may take days (event streams, WebSockets), so another connection is opened first if it may be.
+  /// for another to end. That may take days (event streams, WebSockets), so another connection is opened first if it
+  /// may be.
   func endpoint(
     to destination: Destination, rule: Int?, allowsCellular: Bool, needing need: StreamNeed = .nothing,
     for conversation: Conversation, mayWait: Bool = false, _ policy: Policy
