@@ -86,8 +86,8 @@ import Testing
       #expect((table.inherited != nil) == isInherited, "\(table.title)")
       for name in table.names {
         let text = Settings.help("\(topic).\(name)") ?? ""
-        let words = table.isTakenWhole ? "has that of [defaults." : "comes from [defaults."
-        #expect(text.contains(words) == isInherited, "\(name) of \(table.title): \(text)")
+        let isTold = text.contains("comes from [defaults.") || text.contains("has that of [defaults.")
+        #expect(isTold == isInherited, "\(name) of \(table.title): \(text)")
         guard let inherited = table.inherited else { continue }
         #expect(Settings.help(inherited.filter { $0 != "[" && $0 != "]" } + ".\(name)") == text)
       }
