@@ -37,7 +37,8 @@ public struct AnswerBook: Sendable {
   }
 
   /// Adds rules from another file, with new numbers, but none about requests that a rule in force is about.
-  public mutating func take(_ content: TemporaryRuleFile.Content) {
+  public mutating func take(_ content: TemporaryRuleFile.Content, at wall: Int64) {
+    rules.removeAll { $0.until <= wall }
     for var rule in content.rules where rules.count < Self.mostRules {
       if rules.contains(where: { $0.isAbout(rule) }) { continue }
       rule.id = next

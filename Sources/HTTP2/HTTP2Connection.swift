@@ -333,6 +333,8 @@ public final class HTTP2Connection {
       waiting.removeAll { $0 === stream }
       stream.closed(code)
     } else if let session = unsafe session {
+      // An empty frame that ends the peer's message may be under way.
+      idleFrames.giveBack()
       _ = unsafe cng_reset(session, stream.number, code.rawValue)
     }
   }

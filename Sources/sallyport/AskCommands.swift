@@ -88,7 +88,9 @@ private nonisolated func answerForGood(_ answered: Answered, _ action: RuleActio
       return obstacle
     }
     if action == .deny {
-      return policy.allowance(before: added).map { "rule '\($0.name)' lets some of it pass before it" }
+      return policy.allowance(before: added, address: IPAddress("127.0.0.1")).map {
+        "rule '\($0.name)' lets some of it pass before it"
+      }
     }
     guard case .reference = answered else { return nil }
     return policy.decider(insteadOf: added, address: IPAddress("127.0.0.1")).map {

@@ -20,9 +20,9 @@ extension AnswerBookTests {
         rules: [try Self.movedRule(1, .allow, "a.test"), try Self.movedRule(2, .deny, "b.test")], next: 3))
     book.take(
       TemporaryRuleFile.Content(
-        rules: [try Self.movedRule(1, .allow, "b.test"), try Self.movedRule(7, .allow, "c.test")], next: 8))
+        rules: [try Self.movedRule(1, .allow, "b.test"), try Self.movedRule(7, .allow, "c.test")], next: 8), at: 50)
     #expect(Self.inForce(book) == ["1 allow a.test", "2 deny b.test", "3 allow c.test"])
-    book.take(TemporaryRuleFile.Content(rules: [try Self.movedRule(7, .allow, "c.test")], next: 8))
+    book.take(TemporaryRuleFile.Content(rules: [try Self.movedRule(7, .allow, "c.test")], next: 8), at: 50)
     #expect(Self.inForce(book).count == 3)
     let revoked = book.revoke(3, at: 50)
     #expect(revoked != nil && Self.inForce(book) == ["1 allow a.test", "2 deny b.test"])

@@ -57,7 +57,7 @@ def test_content_after_a_reset_is_no_flood(intercepting, inside, h2_origin):
         link.respond(request, 200, body=b"x" * 200_000, ends=False)
 
     origin = h2_origin(answer)
-    proxy = intercepting()
+    proxy = intercepting(proxy="workers = 1")
     client, other = (inside(proxy, "a.test", origin.port) for _ in range(2))
     place = f"a.test:{origin.port}"
     slow = other.request(place, "/slow")
@@ -79,7 +79,7 @@ def test_empty_answers_that_end_with_an_empty_frame(intercepting, inside, h2_ori
 
     origin = h2_origin(answer)
     client = inside(intercepting(), "a.test", origin.port)
-    for _ in range(1500):
+    for _ in range(3000):
         assert client.get(f"a.test:{origin.port}").status == 204
     assert len(origin.links) == 1
 

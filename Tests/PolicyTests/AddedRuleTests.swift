@@ -46,7 +46,26 @@ import Testing
   @Test(arguments: denials) func whatLetsPassBeforeADenial(row: Row) throws {
     let first = row.before.isEmpty ? "" : "[[rule]]\nname = \"first\"\n" + row.before.map { $0 + "\n" }.joined()
     let added = "[[rule]]\nname = \"added\"\naction = \"deny\"\n" + row.added.map { $0 + "\n" }.joined()
-    #expect(try Self.policy(first + added).allowance(before: "added")?.name == (row.isObstacle ? "first" : nil))
+    #expect(
+      try Self.policy(first + added).allowance(before: "added", address: Self.local)?.name
+        == (row.isObstacle ? "first" : nil))
+  }
+
+  /// As `deny REF --always` writes it, behind what `allow REF --always` wrote.
+  @Test func aDenialOfOneKindOfRequest() throws {
+    func rule(_ name: String, _ action: String, _ method: String, _ path: String) -> String {
+      Self.rule(
+        name, "hosts = [\"a.example\"]", "schemes = [\"http\"]", "ports = [80]", "methods = [\"\(method)\"]",
+        "paths = [\"\(path)\"]", "action = \"\(action)\"")
+    }
+    let denial = rule("added", "deny", "POST", "/b")
+    #expect(
+      try Self.policy(rule("first", "allow", "GET", "/a") + denial).allowance(before: "added", address: Self.local)
+        == nil)
+    let obstacle = try Self.policy(rule("first", "allow", "POST", "/*") + denial)
+    #expect(obstacle.allowance(before: "added", address: Self.local)?.name == "first")
+    let byDefault = try Self.policy(denial)
+    #expect(byDefault.allowance(before: "added", address: Self.local) == nil)
   }
 
   static let permissions: [Row] = [

@@ -31,6 +31,9 @@ import Testing
     let (same, shorter) = (try asked("\(other) http://a.example/"), try asked("\(one) http://a.example/"))
     #expect(long == same && long != shorter)
     #expect(long.rule(connect: nil) == nil, "no rule can name it")
+    let denial = try #require(long.temporaryRule(.deny, id: 1, since: 0, until: 100, by: "root"))
+    #expect(try outcome(loaded(""), [denial], "\(other) http://a.example/") == "deny temporary-deny")
+    #expect(try outcome(loaded(""), [denial], "\(one) http://a.example/") == "allow default")
     let short = String(repeating: "A", count: 64)
     #expect(try asked("\(short) http://a.example/").method == short)
   }

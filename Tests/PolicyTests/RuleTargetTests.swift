@@ -183,7 +183,10 @@ import Testing
     let source = Self.rule("https://real.example/v2/", "enforce = false") + no
     let denied = try explained(source, "/../admin/x").decision
     #expect(denied == Decision(verdict: .deny, reason: .ruleDenies, rule: 1))
-    #expect(try explained(source, "/../other").decision.verdict == .allow)
+    for source in [source, "proxy.default = \"deny\"\n" + Self.rule("https://real.example/v2/", "enforce = false")] {
+      let reported = try explained(source, "/../other").decision
+      #expect(reported.verdict == .allow && reported.reason == .ruleWouldDeny)
+    }
   }
 
   @Test func theAddressIsTheTargets() throws {

@@ -3,24 +3,43 @@
 import Bytes
 
 extension Policy {
-  /// The first rule before rule `name`, which denies, that lets some of the same requests pass; nil: none does.
-  public func allowance(before name: String) -> Rule? {
+  /// What lets requests pass that rule `name` denies: a rule before it; nil: nothing does. `address`: as below.
+  public func allowance(before name: String, address: IPAddress?) -> Rule? {
     guard let place = rules.firstIndex(where: { $0.name == name }) else { return nil }
     let added = rules[place].conditions
+    // About one kind of request, or about one tunnel.
+    if !added.methods.isEmpty || added.schemes == [.https] && !added.ports.isEmpty {
+      let found = specimen(of: rules[place], address: address)
+      return found.flatMap { $0.decision.verdict == .deny || $0.rule === rules[place] ? nil : $0.rule }
+    }
     let hosts = CoveredHosts(added.hosts)
     return rules[..<place].first { rule in
-      let patterns = rule.conditions.hosts.isEmpty ? [.any] : rule.conditions.hosts
-      return (rule.action != .deny || !rule.enforce) && !rule.conditions.isApart(from: added)
+      let conditions = rule.conditions
+      let patterns = conditions.hosts.isEmpty ? [.any] : conditions.hosts
+      return (rule.action == .allow || !rule.enforce) && !conditions.isApart(from: added)
+        && Self.meet(conditions.ports, added.ports) && Self.meet(conditions.schemes, added.schemes)
+        && Self.meet(conditions.units, added.units)
         && patterns.contains { hosts.covers([$0]) || CoveredHosts([$0]).covers(added.hosts) }
     }
+  }
+
+  /// Of conditions that list values; an empty list means any.
+  private static func meet<Value: Equatable>(_ one: [Value], _ other: [Value]) -> Bool {
+    one.isEmpty || other.isEmpty || one.contains { other.contains($0) }
   }
 
   /// The rule that decides a request that rule `name`, which allows one kind of request to one host, is about; nil:
   /// that rule does, or the request is allowed anyway. `address`: of the client, if the rule names none.
   public func decider(insteadOf name: String, address: IPAddress?) -> Rule? {
-    guard let added = rules.first(where: { $0.name == name }), let host = added.conditions.hosts.first else {
+    guard let added = rules.first(where: { $0.name == name }), let found = specimen(of: added, address: address) else {
       return nil
     }
+    return found.decision.verdict == .allow || found.rule === added ? nil : found.rule
+  }
+
+  /// What is decided of a request that the rule is about.
+  private func specimen(of added: Rule, address: IPAddress?) -> Explanation? {
+    guard let host = added.conditions.hosts.first else { return nil }
     let conditions = added.conditions
     var asker = Asker()
     for condition in conditions.all { condition.fit(&asker) }
@@ -34,7 +53,6 @@ extension Policy {
         NamedRequest.read(method: method, url: "\(scheme.rawValue)://\(text)\(port)\(path)")
       }) ?? NamedRequest.read(method: "CONNECT", url: "\(text)\(port.isEmpty ? ":443" : port)")
     else { return nil }
-    let found = explain(request, asker, own: .unknown)
-    return found.decision.verdict == .allow || found.rule?.name == name ? nil : found.rule
+    return explain(request, asker, own: .unknown)
   }
 }

@@ -14,6 +14,8 @@ final class SourceText {
   private let lineStarts: [Int]
   /// In the order of the source.
   private var concealed: [Range<TOMLPosition>] = []
+  /// The last line that was shown: thousands of findings may be about one that is long.
+  private var shown: (line: Int, cells: [Cell])? = nil
 
   init(name: String, bytes: [UInt8]) {
     self.name = name
@@ -30,7 +32,10 @@ final class SourceText {
   }
 
   /// Hides `ranges`, which are in the order of the source and do not overlap.
-  func conceal(_ ranges: [Range<TOMLPosition>]) { concealed = ranges }
+  func conceal(_ ranges: [Range<TOMLPosition>]) {
+    concealed = ranges
+    shown = nil
+  }
 
   /// Whether part of the line is hidden.
   func conceals(line: Int) -> Bool { !concealment(of: line).isEmpty }
@@ -46,7 +51,8 @@ final class SourceText {
 
   func excerpt(at position: TOMLPosition) -> Excerpt? {
     guard position.line >= 1, position.line <= lineStarts.count else { return nil }
-    let cells = self.cells(of: position.line)
+    let cells = shown.flatMap { $0.line == position.line ? $0.cells : nil } ?? self.cells(of: position.line)
+    shown = (position.line, cells)
     let caret = cells.firstIndex { $0.columns.upperBound > position.column }
     return Self.excerpt(cells, caret: caret ?? cells.count)
   }

@@ -84,6 +84,11 @@ public struct AskedRequest: Hashable, Sendable {
   /// The longest method that is asked about by its name, in bytes: registered ones have at most 17.
   private static let longestMethod = 64
 
+  /// Whether a method is the one of a temporary rule, given as bytes and as text.
+  fileprivate static func isMethod(_ method: borrowing Span<UInt8>, _ bytes: [UInt8], _ text: String?) -> Bool {
+    method.count <= longestMethod ? bytes.span.equals(method) : shape(ofMethod: method) == text
+  }
+
   /// Of a longer method its digest, after the same mark, so that a question stays small.
   private static func shape(ofMethod method: borrowing Span<UInt8>) -> String {
     if method.count <= longestMethod { return method.string }
@@ -339,8 +344,7 @@ extension TemporaryRules.Entry {
     }
     if !isAbout(facts.sender) { return false }
     if facts.isTunnel { return method.isEmpty || method == Self.connect }
-    if !method.isEmpty, !method.span.equals(facts.method) { return false }
-    return true
+    return method.isEmpty || AskedRequest.isMethod(facts.method, method, rule.method)
   }
 
   fileprivate static let connect = Array("CONNECT".utf8)

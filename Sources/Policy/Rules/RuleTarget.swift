@@ -86,7 +86,7 @@ extension Policy {
         sender: facts.sender, link: facts.link, wall: facts.wall), &workspace)
     // It is no objection that no rule matches the target: the mapping rule allows it.
     let denies = again.reason == .ruleDenies || again.reason == .ruleWouldDeny
-    if escape != nil, again.verdict != .deny {
+    if escape != nil, !(denies && again.verdict == .deny) {
       let objection = Decision(verdict: .allow, reason: .ruleWouldDeny, rule: number)
       return RequestMapping(target: target, path: path, objection: objection, escape: escape)
     }

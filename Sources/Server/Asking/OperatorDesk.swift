@@ -14,6 +14,8 @@ final class OperatorDesk: Sendable {
     var book = AnswerBook()
     /// nil: answers end with the daemon.
     var file: String? = nil
+    /// Files of directories that were left, which hold what may be revoked now.
+    var left: [String] = []
     /// Why what the file holds is not what is in force; nil: it is.
     var fault: String? = nil
   }
@@ -55,8 +57,8 @@ final class OperatorDesk: Sendable {
   func moved(to directory: String?) {
     let path = directory.map { "\($0)/\(TemporaryRuleFile.name)" }
     if state.withLock({ $0.file == path }) { return }
-    // Rules that are already there also hold.
-    if let path {
+    // Rules that are already there also hold, but not what this process wrote there before, and may have revoked.
+    if let path, !state.withLock({ $0.left.contains(path) }) {
       switch Files.read(path, limit: TemporaryRuleFile.largestBytes, isBelieved: true) {
       case .failure(let error) where error.isAbsence: break
       case .failure(let error): return stay(because: "cannot read \(path): \(error)")
@@ -64,18 +66,31 @@ final class OperatorDesk: Sendable {
         guard let content = try? TemporaryRuleFile.read(bytes) else {
           return stay(because: "\(path) is none of the daemon's")
         }
-        state.withLock { $0.book.take(content) }
+        state.withLock { $0.book.take(content, at: Clock.wall) }
       }
     }
-    let left = state.withLock { state in
-      defer { state.file = path }
-      return state.file
+    state.withLock { state in
+      state.left.removeAll { $0 == path }
+      if let file = state.file { state.left.append(file) }
+      state.file = path
     }
     handOut()
-    // What is revoked from now on must not come back when the directory is named again.
-    if let left, path != nil, fault == nil, case .failure(let error) = Files.remove(left), !error.isAbsence {
-      log.event(.warning, "cannot remove \(left), whose temporary rules have moved to \(path ?? ""): \(error)")
+    removeLeft()
+  }
+
+  /// What is revoked from now on must not come back with a file that was left.
+  private func removeLeft() {
+    let (path, left) = state.withLock { ($0.file, $0.left) }
+    guard let path, fault == nil else { return }
+    for one in left {
+      if case .failure(let error) = Files.remove(one), !error.isAbsence {
+        log.event(.warning, "cannot remove \(one), whose temporary rules have moved to \(path): \(error)")
+      } else {
+        state.withLock { $0.left.removeAll { $0 == one } }
+      }
     }
+    // It may have been the same file, by another name.
+    if !left.isEmpty, Files.isAbsent(path) { write() }
   }
 
   private func stay(because reason: String) {
@@ -111,7 +126,10 @@ final class OperatorDesk: Sendable {
   var warning: String? { fault.map { "warning: \($0)" } }
 
   /// The daemon stops, or a reload may have mended what was wrong: another try, if the last one failed.
-  func retry() { if fault != nil { write() } }
+  func retry() {
+    if fault != nil { write() }
+    removeLeft()
+  }
 
   /// The rules in force.
   var rules: TemporaryRules { TemporaryRules(temporary) }

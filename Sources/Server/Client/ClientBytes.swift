@@ -152,8 +152,8 @@ extension Conversation {
     let isCut =
       session.exchange.isPaused
       || session.exchange.isInTunnel && session.exchange.uploadRests && !upstreamSide.state.contains(.ended)
-    // Who resets a stream wants no more of its request either.
-    if readiness.isBroken, ending == nil, isCut || isStream {
+    // Who resets a stream wants no more of its request either. In a tunnel, what came before still counts.
+    if readiness.isBroken, ending == nil, isCut || isStream && !session.exchange.isInTunnel {
       // There is no waiting for what it may still have sent: most of what was to come never will.
       perform(session.clientFailed(), worker)
       return

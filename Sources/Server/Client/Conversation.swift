@@ -395,8 +395,10 @@ final class Conversation {
         worker.keep(upstream, idle: session.exchange.timeouts.upstreamIdleMilliseconds)
       } else {
         // What came of a tunnel whose client broke off is not all of it.
-        worker.close(
-          upstream, aborts: session.exchange.isInTunnel && session.exchange.record.outcome == .clientLeft)
+        let isCut =
+          session.exchange.isInTunnel && session.exchange.record.outcome == .clientLeft
+          && !clientSide.state.contains(.ended)
+        worker.close(upstream, aborts: isCut)
       }
       self.upstream = nil
     }

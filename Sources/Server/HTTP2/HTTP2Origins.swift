@@ -62,9 +62,14 @@ extension Worker {
       to: destination, rule, allowsCellular, need, conversation, policy
     ) { $0.connection.hasFreePlace }
     // The tunnels on a connection to a parent stay too long for anything to wait for.
-    if free != nil || !mayWait || destination.isParent { return free }
+    let mustWait = destination.endpoints.count >= Self.mostConnections
+    if free != nil || !(mayWait || mustWait) || destination.isParent { return free }
     return endpoint(to: destination, rule, allowsCellular, need, conversation, policy) { $0.connection.mayOpen }
   }
+
+  /// How many connections of a loop to one origin may be opened because the others are full: some origins allow one
+  /// stream, or none for a while.
+  private static let mostConnections = 16
 
   private func endpoint(
     to destination: Destination, _ rule: Int?, _ allowsCellular: Bool, _ need: StreamNeed,

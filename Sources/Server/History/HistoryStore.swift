@@ -55,7 +55,8 @@ final class HistoryStore {
   private let longestLogBytes: Int64
   private var sinceCheckpoint = 0
   private var nextAgeCheck: Int64 = 0
-  private(set) var isPurging = false
+  /// nil: the file is not too large.
+  private var purge: Purge? = nil
   /// SQLite's log has become too long, and cannot be written back while a reader is active.
   private(set) var isHeldUp = false
 
@@ -238,16 +239,24 @@ final class HistoryStore {
     try attempt { database in
       if sinceCheckpoint > Self.checkpointBytes || isHeldUp { try checkpoint(database) }
       var size = try usedBytes(database)
-      if size + Int64(bytes) > limitBytes { isPurging = true }
-      if isPurging {
+      if size + Int64(bytes) > limitBytes, purge == nil {
         let count = try database.number("SELECT count(*) FROM exchanges")
-        let removed = try removeOldest(
-          before: .max, atMost: max(1, min(Self.removedAtOnce, Int(count) / Self.purgeSteps)), database)
-        // Where most exchanges are of a kind of their own, kinds take most of the space.
-        try forgetKinds(database)
+        purge = Purge(part: max(1, Int(count) / Self.purgeSteps))
+      }
+      if var purge {
+        let removed = try removeOldest(before: .max, atMost: min(Self.removedAtOnce, purge.part), database)
+        purge.removed += removed
         size = try usedBytes(database)
-        isPurging = removed > 0 && size >= Int64(Double(limitBytes) * Self.purgeTo) - Int64(bytes)
-        more = isPurging
+        var isEnough = size < Int64(Double(limitBytes) * Self.purgeTo) - Int64(bytes)
+        if isEnough || removed == 0 || purge.removed >= purge.part {
+          // Where most exchanges are of a kind of their own, kinds take most of the space. This reads all that is left.
+          try forgetKinds(database)
+          purge.removed = 0
+          size = try usedBytes(database)
+          isEnough = size < Int64(Double(limitBytes) * Self.purgeTo) - Int64(bytes)
+        }
+        self.purge = isEnough || removed == 0 ? nil : purge
+        more = self.purge != nil
       }
       if monotonic >= nextAgeCheck {
         let bound = HistorySchema.firstNumber(at: wall - settings.keepMilliseconds)
@@ -260,13 +269,20 @@ final class HistoryStore {
         }
       }
       let pages = try database.number("PRAGMA page_count")
-      if !isPurging, pages * pageBytes > limitBytes {
+      if purge == nil, pages * pageBytes > limitBytes {
         // `size` was larger before.
         try database.run("PRAGMA incremental_vacuum(\(Self.vacuumedAtOnce))")
         more = try database.number("PRAGMA page_count") < pages
       }
     }
     return more
+  }
+
+  /// A purge under way.
+  private struct Purge {
+    /// After so many exchanges, kinds that none has any more are looked for.
+    let part: Int
+    var removed = 0
   }
 
   /// A full history loses this part of its exchanges at a time, until a tenth of its size is free.
