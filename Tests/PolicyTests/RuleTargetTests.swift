@@ -184,8 +184,15 @@ import Testing
     let denied = try explained(source, "/../admin/x").decision
     #expect(denied == Decision(verdict: .deny, reason: .ruleDenies, rule: 1))
     for source in [source, "proxy.default = \"deny\"\n" + Self.rule("https://real.example/v2/", "enforce = false")] {
-      let reported = try explained(source, "/../other").decision
-      #expect(reported.verdict == .allow && reported.reason == .ruleWouldDeny)
+      #expect(try explained(source, "/../other").decision.verdict == .allow)
+      var workspace = DecisionWorkspace()
+      workspace.host = canonical("api")
+      let (method, path) = (Array("GET".utf8), Array("/../other".utf8))
+      let facts = RequestFacts(
+        scheme: .http, port: 80, method: method.span, path: path.span, isTunnel: false, sender: Sender())
+      let mapping = try loaded(source).mapping(
+        of: Decision(verdict: .allow, reason: .rule, rule: 0), facts, &workspace)
+      #expect(mapping?.objection?.reason == .ruleWouldDeny, "it is reported")
     }
   }
 
