@@ -157,11 +157,12 @@ def test_a_write_of_another_rule_invalidates_what_parameters_name(cached):
     stored.site.say("/x?client=kiosk", numbered(FRESH))
     stored.site.say("/x", said())
     stored.site.say("/x?by=kiosk", said())
-    stored.ask("/x")
-    for number, method in ((2, "POST"), (3, "DELETE")):
-        check_hit(stored.ask("/x"), b"answer %d" % (number - 1))
+    for method in ("POST", "DELETE"):
+        # What was asked for in the millisecond of a write is not stored.
+        stored.ask("/x")
+        check_hit(stored.ask("/x"))
         assert stored.ask("/x", method=method).status == 200
-        check_forwarded(stored.ask("/x"), "uri-miss", b"answer %d" % number)
+        check_forwarded(stored.ask("/x"), "uri-miss")
 
 
 def test_who_asks_after_a_change_joins_no_fetch_from_before(cached):

@@ -418,7 +418,8 @@ def test_a_flood_of_names(guarded, raw_origin, client_of, dns_server):
         flood.append(client_of(proxy, ATTACKER))
         flood[-1].looked_at = False
         flood[-1].send(b"GET http://x%d.test/ HTTP/1.1\r\nHost: x%d.test\r\n\r\n" % (number, number))
-    server.questions.wait_for(lambda question: question.name == "x200.test")
+    # One or the other datagram may be lost where so many come at once.
+    server.questions.wait_for_several(200, lambda question: question.name.startswith("x"))
 
     def ask(number: int) -> bytes:
         host = f"n{number}.test:{origin.port}"
