@@ -36,7 +36,7 @@ SYSTEM_TEST_PACKAGES := $(DEB_PACKAGES) bash debootstrap fish lintian man-db man
 
 # No local rpath: an installed program must not take libraries from the directory that it is in. Bound at the start, so
 # that the table of functions is read-only. The interface of a module comes out of the compilation itself: in a run of its
-# own it takes a tenth of the CPU of the program's build, a fifth of that of the tests', and nothing is built earlier.
+# own it takes a tenth of the CPU of the program's build, a quarter of that of the tests', and nothing is built earlier.
 SWIFT_FLAGS := -c release --static-swift-stdlib --disable-local-rpath -Xlinker -z -Xlinker now \
   -Xswiftc -no-emit-module-separately-wmo
 BINARY := .build/release/sallyport

@@ -71,8 +71,8 @@ public struct CacheIndex: Sendable {
   private var purgingTo: Int?
   /// The keys of each resource, by its hash, including those of other users and credentials.
   private var keys: [Int: [CacheKey]] = [:]
-  /// When each URL last changed, by its hash, in milliseconds since 1970, and the latest change among those no longer
-  /// listed.
+  /// When each resource last changed, by its hash, in milliseconds since 1970, and the latest change among those no
+  /// longer listed.
   private var changed: [Int: Int64] = [:]
   private var changedBefore = Int64.min
 
@@ -224,7 +224,7 @@ public struct CacheIndex: Sendable {
   /// An operator purges the store: answers to requests sent before `now` are not stored.
   public mutating func forgetWhatWasAskedFor(before now: Int64) { changedBefore = max(changedBefore, now) }
 
-  /// Whether the URL changed at or after a moment. An answer requested at that moment may be of the earlier state.
+  /// Whether the resource changed at or after a moment. An answer requested at that moment may be of the earlier state.
   public func wasChanged(_ key: CacheKey, since requested: Int64) -> Bool {
     requested <= changedBefore || !changed.isEmpty && changed[key.resourceHash].map { requested <= $0 } ?? false
   }

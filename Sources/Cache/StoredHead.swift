@@ -174,9 +174,9 @@ public struct StoredHead: Sendable {
   private static func selectingFields(_ fields: MessageFields, _ request: MessageFields) -> [SelectingField] {
     var selecting: [SelectingField] = []
     fields.forEachElement("vary") { element in
+      var name = element.array.map(\.asciiLowercased)
       // What cannot be a name may mean anything.
-      let isName = element.array.allSatisfy(\.isTokenCharacter)
-      let name = isName ? element.array.map(\.asciiLowercased) : [0x2a]
+      if !name.allSatisfy(\.isTokenCharacter) { name = [0x2a] }
       if !selecting.contains(where: { $0.name == name }) {
         selecting.append(SelectingField(name: name, value: normalized(name, request)))
       }

@@ -463,7 +463,7 @@ public final class HTTP2Connection {
     guard let stream = stream(number) else { return true }
     stream.wasResetByPeer(ErrorCode(rawValue: code))
     touch(stream)
-    if role == .server, !stream.hasAnswered { countReset("reset more than") }
+    if role == .server, !stream.hasBegunToAnswer { countReset("reset more than") }
     return fault == nil
   }
 

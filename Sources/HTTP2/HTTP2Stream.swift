@@ -253,7 +253,7 @@ public final class HTTP2Stream {
   /// Our message has been sent.
   var isAnswered: Bool { outgoing.isSent }
   /// The head of the final response has been sent.
-  var hasAnswered: Bool { outgoing.hasHead }
+  var hasBegunToAnswer: Bool { outgoing.hasHead }
   /// Its server has left, and the peer does not read what remains.
   func isStuck(since: Int64) -> Bool { isLeft && !isClosed && !outgoing.isSent && movedAt <= since }
 

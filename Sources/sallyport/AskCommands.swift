@@ -87,13 +87,15 @@ private nonisolated func answerForGood(_ answered: Answered, _ action: RuleActio
     {
       return obstacle
     }
+    // Of a program of this machine.
+    let address = IPAddress("127.0.0.1")
     if action == .deny {
-      return policy.allowance(before: added, address: IPAddress("127.0.0.1")).map {
+      return policy.allowance(before: added, address: address).map {
         "rule '\($0.name)' lets some of it pass before it"
       }
     }
     guard case .reference = answered else { return nil }
-    return policy.decider(insteadOf: added, address: IPAddress("127.0.0.1")).map {
+    return policy.decider(insteadOf: added, address: address).map {
       "rule '\($0.name)' decides it before"
     }
   }

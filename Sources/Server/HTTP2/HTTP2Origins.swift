@@ -58,13 +58,16 @@ extension Worker {
     to destination: Destination, rule: Int?, allowsCellular: Bool, needing need: StreamNeed = .nothing,
     for conversation: Conversation, mayWait: Bool = false, _ policy: Policy
   ) -> (endpoint: HTTP2Endpoint, line: Upstream)? {
-    let free = endpoint(
-      to: destination, rule, allowsCellular, need, conversation, policy
-    ) { $0.connection.hasFreePlace }
+    func found(where isMeant: (HTTP2Endpoint) -> Bool) -> (endpoint: HTTP2Endpoint, line: Upstream)? {
+      endpoint(
+        to: destination, rule: rule, allowsCellular: allowsCellular, needing: need, for: conversation, policy,
+        where: isMeant)
+    }
+    let free = found { $0.connection.hasFreePlace }
     // The tunnels on a connection to a parent stay too long for anything to wait for.
     let mustWait = destination.endpoints.count >= Self.mostConnections
     if free != nil || !(mayWait || mustWait) || destination.isParent { return free }
-    return endpoint(to: destination, rule, allowsCellular, need, conversation, policy) { $0.connection.mayOpen }
+    return found { $0.connection.mayOpen }
   }
 
   /// How many connections of a loop to one origin may be opened because the others are full: some origins allow one
@@ -72,8 +75,8 @@ extension Worker {
   private static let mostConnections = 16
 
   private func endpoint(
-    to destination: Destination, _ rule: Int?, _ allowsCellular: Bool, _ need: StreamNeed,
-    _ conversation: Conversation, _ policy: Policy, where isMeant: (HTTP2Endpoint) -> Bool
+    to destination: Destination, rule: Int?, allowsCellular: Bool, needing need: StreamNeed,
+    for conversation: Conversation, _ policy: Policy, where isMeant: (HTTP2Endpoint) -> Bool
   ) -> (endpoint: HTTP2Endpoint, line: Upstream)? {
     let keeper = keeper(for: conversation, policy)
     for endpoint in destination.endpoints.reversed() {

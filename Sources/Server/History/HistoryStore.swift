@@ -238,26 +238,7 @@ final class HistoryStore {
     var more = false
     try attempt { database in
       if sinceCheckpoint > Self.checkpointBytes || isHeldUp { try checkpoint(database) }
-      var size = try usedBytes(database)
-      if size + Int64(bytes) > limitBytes, purge == nil {
-        let count = try database.number("SELECT count(*) FROM exchanges")
-        purge = Purge(part: max(1, Int(count) / Self.purgeSteps))
-      }
-      if var purge {
-        let removed = try removeOldest(before: .max, atMost: min(Self.removedAtOnce, purge.part), database)
-        purge.removed += removed
-        size = try usedBytes(database)
-        var isEnough = size < Int64(Double(limitBytes) * Self.purgeTo) - Int64(bytes)
-        if isEnough || removed == 0 || purge.removed >= purge.part {
-          // Where most exchanges are of a kind of their own, kinds take most of the space. This reads all that is left.
-          try forgetKinds(database)
-          purge.removed = 0
-          size = try usedBytes(database)
-          isEnough = size < Int64(Double(limitBytes) * Self.purgeTo) - Int64(bytes)
-        }
-        self.purge = isEnough || removed == 0 ? nil : purge
-        more = self.purge != nil
-      }
+      more = try purges(coming: Int64(bytes), database)
       if monotonic >= nextAgeCheck {
         let bound = HistorySchema.firstNumber(at: wall - settings.keepMilliseconds)
         let removed = try removeOldest(before: bound, atMost: Self.removedAtOnce, database)
@@ -270,12 +251,34 @@ final class HistoryStore {
       }
       let pages = try database.number("PRAGMA page_count")
       if purge == nil, pages * pageBytes > limitBytes {
-        // `size` was larger before.
+        // The limit was larger before.
         try database.run("PRAGMA incremental_vacuum(\(Self.vacuumedAtOnce))")
         more = try database.number("PRAGMA page_count") < pages
       }
     }
     return more
+  }
+
+  /// One step of a purge, if the file is too large. Returns whether more are needed.
+  private func purges(coming bytes: Int64, _ database: Database) throws(DatabaseFault) -> Bool {
+    let size = try usedBytes(database) + bytes
+    if purge == nil, size > limitBytes {
+      let count = try database.number("SELECT count(*) FROM exchanges")
+      purge = Purge(part: max(1, Int(count) / Self.purgeSteps))
+    }
+    guard var purge else { return false }
+    let goal = Int64(Double(limitBytes) * Self.purgeTo)
+    let removed = try removeOldest(before: .max, atMost: min(Self.removedAtOnce, purge.part), database)
+    purge.removed += removed
+    var left = try usedBytes(database) + bytes
+    if removed == 0 || purge.removed >= purge.part || left < goal {
+      // Where most exchanges are of a kind of their own, kinds take most of the space. This reads all that is left.
+      try forgetKinds(database)
+      purge.removed = 0
+      left = try usedBytes(database) + bytes
+    }
+    self.purge = removed > 0 && left >= goal ? purge : nil
+    return self.purge != nil
   }
 
   /// A purge under way.
