@@ -311,23 +311,46 @@ public struct CacheIndex: Sendable {
 
   // MARK: Fetches that others wait for
 
-  /// Joins a fetch that is under way for an equal request; nil if there is none that the client may wait for. `always`:
-  /// join even if the last answer could not be stored.
-  public mutating func follow(
-    _ key: CacheKey, _ fields: MessageFields, as reader: Content.Reader, of claimant: Claimant, always: Bool, now: Int64
-  ) -> Flight? {
-    if !always, !unstorable.isEmpty, let until = unstorable[key], until > now { return nil }
-    guard var flying = flights[key],
+  /// How a request for what was not stored goes on.
+  public enum Joining: Equatable, Sendable {
+    /// It waits for this flight, which another exchange leads.
+    case follows(Flight)
+    /// Its own flight has begun: others may wait for it.
+    case leads
+    /// An answer has been stored since it was looked for.
+    case found
+
+    public static func == (left: Joining, right: Joining) -> Bool {
+      switch (left, right) {
+      case (.follows(let left), .follows(let right)): left === right
+      case (.leads, .leads), (.found, .found): true
+      default: false
+      }
+    }
+  }
+
+  /// Joins a fetch that is under way for a request equal to that of `flight`, or begins `flight`: in one step, because
+  /// two loops may ask at the same moment. `always`: join even if the last answer could not be stored. `foundNone`:
+  /// nothing was stored when the request looked for it.
+  public mutating func join(
+    _ key: CacheKey, _ flight: Flight, as reader: Content.Reader, foundNone: Bool, always: Bool, now: Int64
+  ) -> Joining {
+    if foundNone, !find(key, flight.fields).isNone { return .found }
+    let isUnstorable = unstorable[key].map { $0 > now } ?? false
+    guard always || !isUnstorable, var flying = flights[key],
       let index = flying.firstIndex(where: {
-        !$0.isOutdated && $0.serves(claimant) && isEqual($0.flight.fields, fields, key)
+        !$0.isOutdated && $0.serves(flight.claimant) && isEqual($0.flight.fields, flight.fields, key)
       })
-    else { return nil }
+    else {
+      flights[key, default: []].append(Flying(flight: flight))
+      return .leads
+    }
     // A reader that was let go and is back may be told of that only now.
     if !flying[index].followers.contains(where: { $0.reader == reader }) {
-      flying[index].followers.append(Follower(reader: reader, claimant: claimant))
+      flying[index].followers.append(Follower(reader: reader, claimant: flight.claimant))
     }
     flights[key] = flying
-    return flying[index].flight
+    return .follows(flying[index].flight)
   }
 
   /// Two requests are equal if they agree on the fields that the stored answers to their URL vary with. If none is
@@ -348,10 +371,6 @@ public struct CacheIndex: Sendable {
   /// A stored answer is about to be fetched again in the background. false: that is under way already.
   public mutating func beginRefresh(_ key: CacheKey) -> Bool { refreshing.insert(key).inserted }
   public mutating func endRefresh(_ key: CacheKey) { refreshing.remove(key) }
-
-  public mutating func begin(_ flight: Flight, _ key: CacheKey) {
-    flights[key, default: []].append(Flying(flight: flight))
-  }
 
   /// Its request has a connection now.
   public mutating func sent(_ flight: Flight, _ key: CacheKey) {

@@ -42,15 +42,24 @@ private final class Index {
     if case .answer(let found) = find(name, asked) { found } else { nil }
   }
 
+  func join(
+    _ name: String, _ flight: Flight, _ number: Int, foundNone: Bool = false, always: Bool = false, now: Int64 = 0
+  ) -> CacheIndex.Joining {
+    index.join(key(name), flight, as: reader(number), foundNone: foundNone, always: always, now: now)
+  }
+  /// The flight that the request waits for; nil: it would lead one of its own, which ends at once.
   func follow(
     _ name: String, _ number: Int, _ asked: [String] = [], of claimant: Claimant = one, always: Bool = false,
     now: Int64 = 0
   ) -> Flight? {
-    index.follow(key(name), fields(asked), as: reader(number), of: claimant, always: always, now: now)
+    let flight = Flight(fields(asked), for: claimant)
+    if case .follows(let other) = join(name, flight, number, always: always, now: now) { return other }
+    #expect(index.end(flight, key(name)).isEmpty)
+    return nil
   }
   func waitsAgain(_ flight: Flight) -> [Int] { index.waitsAgain(flight, key("1")).map(\.slot) }
   func sent(_ flight: Flight) { index.sent(flight, key("1")) }
-  func begin(_ flight: Flight) { index.begin(flight, key("1")) }
+  func begin(_ flight: Flight) { #expect(join("1", flight, 100) == .leads) }
   func leave(_ flight: Flight, _ number: Int) { _ = index.leave(flight, key("1"), reader(number)) }
   func followers(of flight: Flight) -> Int { index.followers(of: flight, key("1")) }
   /// The slots of those who waited.
@@ -339,6 +348,19 @@ private func reader(_ number: Int) -> Content.Reader { Content.Reader(worker: 0,
     #expect(index.end(flight).isEmpty)
     #expect(index.followers(of: flight) == 0)
     #expect(index.follow("1", 5) == nil)
+  }
+
+  /// Two loops that ask at the same moment: whoever looked in vain either waits for the other, or finds its answer.
+  @Test func nothingComesBetweenLookingAndLeading() {
+    let index = Self.index()
+    let (first, second) = (Flight(fields([]), for: one), Flight(fields([]), for: one))
+    #expect(index.join("1", first, 1, foundNone: true) == .leads)
+    #expect(index.join("1", second, 2, foundNone: true) == .follows(first))
+    index.insert(Self.stored("1"))
+    #expect(index.end(first) == [2])
+    #expect(index.join("1", second, 2, foundNone: true) == .found)
+    #expect(index.join("1", second, 2) == .leads, "what it found has to be fetched again")
+    #expect(index.end(second).isEmpty)
   }
 
   /// RFC 9111, 4.1: requests that stored answers tell apart are not equal.

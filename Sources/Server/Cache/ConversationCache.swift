@@ -54,7 +54,7 @@ extension Conversation {
       connectFailed(refusal, worker)
       return true
     }
-    return follows(caching, worker)
+    return follows(caching, foundNone: found.isNone, worker)
   }
 
   /// Whether the disk has to be asked first for what memory does not have.
@@ -190,23 +190,25 @@ extension Conversation {
   // MARK: Fetches that are shared
 
   /// Joins an equal request in progress. If there is none, others may join this one.
-  private func follows(_ caching: Caching, _ worker: Worker) -> Bool {
+  private func follows(_ caching: Caching, foundNone: Bool, _ worker: Worker) -> Bool {
     let now = worker.now
     if caching.mayCollapse {
       let me = Content.Reader(worker: worker.index, slot: slot, generation: worker.generation(slot))
-      let claimant = knownIdentity(worker)
+      let flight = Flight(caching.request.fields, for: knownIdentity(worker))
       let always = caching.request.rule.collapse == .always
-      let joined = caching.cache.with {
-        $0.follow(caching.key, caching.request.fields, as: me, of: claimant, always: always, now: now)
+      let joining = caching.cache.with {
+        $0.join(caching.key, flight, as: me, foundNone: foundNone, always: always, now: now)
       }
-      if let joined {
-        caching.follows = joined
+      switch joining {
+      case .follows(let other):
+        caching.follows = other
         destination = destination ?? acquireDestination(worker)
         return true
+      case .found:
+        caching.forward = nil
+        return isAnsweredByCache(worker)
+      case .leads: caching.leads = flight
       }
-      let flight = Flight(caching.request.fields, for: claimant)
-      caching.cache.with { $0.begin(flight, caching.key) }
-      caching.leads = flight
     }
     ask(caching, worker)
     return false
