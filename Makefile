@@ -87,24 +87,24 @@ build: build-packages
 run: build
 	$(BINARY) run $(PROXY_ARGUMENTS)
 
-# Together, for none of it keeps two processors busy by itself. The program comes first, as the modules' tests are built
-# with what it leaves of them; and the tests of the system, which mostly wait for it to boot, run as soon as there is one.
+# Together, because none of it keeps two processors busy by itself. The program is built first. Then the tests of the system,
+# which mostly wait for it to boot, and after them those that run the program. The modules' tests are built and run with
+# what these leave of the processors.
 test: test-packages system-test-packages
-	$(MAKE) --no-print-directory -j 3 --output-sync=target $(VENV)/installed system-test unit-test
-	$(MAKE) --no-print-directory end-to-end-test
+	$(MAKE) --no-print-directory -j 3 --output-sync=target AFTER=system-test $(VENV)/installed end-to-end-test unit-test
 
 build-tests: build-packages
 	$$(chrt --idle 0 true 2>/dev/null && echo chrt --idle 0) swift build --build-tests $(TEST_FLAGS)
 
 unit-test: build-tests
-	swift test --skip-build $(TEST_FLAGS)
+	nice swift test --skip-build $(TEST_FLAGS)
 
 $(VENV)/installed: Tests/EndToEndTests/requirements.txt
 	python3 -m venv $(VENV)
 	$(VENV)/bin/pip install -q -r Tests/EndToEndTests/requirements.txt
 	touch $@
 
-end-to-end-test: build $(VENV)/installed
+end-to-end-test: build $(VENV)/installed $(AFTER)
 	$(PYTEST) Tests/EndToEndTests
 
 system-test: system-test-packages build $(VENV)/installed

@@ -71,18 +71,12 @@ import Testing
   @Test(arguments: bombs)
   func costsNoTime(bomb: Bomb) {
     let memory = GuardedMemory(capacity: 8 << 20)
-    let begin = Self.threadSeconds()
+    let begin = threadSeconds()
     let outcome = decode([bomb.bytes], bomb.codings, limit: Self.mebibyte, memory)
-    let spent = Self.threadSeconds() - begin
+    let spent = threadSeconds() - begin
     #expect(outcome == .exceedsLimit)
     // All of it would take a second as a rule; a mebibyte, and the window that brotli fills at once, some milliseconds.
     #expect(spent < 0.3)
-  }
-
-  private static func threadSeconds() -> Double {
-    var time = timespec()
-    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time)
-    return Double(time.tv_sec) + Double(time.tv_nsec) * 1e-9
   }
 
   /// Members and blocks that stand for nothing: the outer coding makes hundreds of kibibytes of them out of little, the

@@ -280,8 +280,7 @@ import Testing
 
   /// Texts that come in many pieces, and many keys, cost no more than their bytes.
   @Test func longTextsAndManyKeys() {
-    let clock = ContinuousClock()
-    let begin = clock.now
+    let begin = threadSeconds()
     let lines = String(repeating: "a\n&#65;", count: 100_000)
     let long = "<plist><dict><key>\(lines)</key><string>\(lines)</string></dict></plist>"
     #expect(PropertyListCheck.check(Array(long.utf8).span, charset: nil) == nil)
@@ -291,6 +290,6 @@ import Testing
     #expect(
       PropertyListCheck.check(Array(again.utf8).span, charset: nil)?.reason == "expected each key once, found '0' twice"
     )
-    #expect(clock.now - begin < .seconds(10))
+    #expect(threadSeconds() - begin < 10)
   }
 }
