@@ -84,9 +84,9 @@ static int on_header(
     nghttp2_session *raw, const nghttp2_frame *frame, const uint8_t *name, size_t name_length, const uint8_t *value,
     size_t value_length, uint8_t flags, void *data) {
   (void)raw;
-  (void)flags;
   cng_session *session = data;
   if (frame->hd.type != NGHTTP2_HEADERS) return 0;
+  if (flags & NGHTTP2_NV_FLAG_NO_INDEX) session->events.never_indexed(session->owner, name, name_length);
   switch (session->events.field(session->owner, name, name_length, value, value_length)) {
     case CNG_FIELD_TAKEN: return 0;
     case CNG_FIELD_LEFT: return NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE;
@@ -300,7 +300,8 @@ static nghttp2_nv *list(const cng_field *fields, size_t count, nghttp2_nv *on_st
     values[index].namelen = fields[index].name_length;
     values[index].value = (uint8_t *)fields[index].value;
     values[index].valuelen = fields[index].value_length;
-    values[index].flags = is_for_proxy(&fields[index]) ? NGHTTP2_NV_FLAG_NO_INDEX : NGHTTP2_NV_FLAG_NONE;
+    bool is_sensitive = fields[index].never_indexed || is_for_proxy(&fields[index]);
+    values[index].flags = is_sensitive ? NGHTTP2_NV_FLAG_NO_INDEX : NGHTTP2_NV_FLAG_NONE;
   }
   return values;
 }

@@ -43,6 +43,8 @@ struct FieldBlock: ~Copyable {
   private var isGRPC = false
   /// A field of the section is malformed.
   var isMalformed = false
+  /// Names of fields, in lower case, whose values no encoder may put into a table (RFC 7541, 6.2.3).
+  private(set) var neverIndexed: [[UInt8]] = []
 
   var isHead: Bool { values.bytes.equals(method, "HEAD") }
   var opensTunnel: Bool { !tunnelProtocol.isEmpty }
@@ -69,6 +71,7 @@ struct FieldBlock: ~Copyable {
     tunnelProtocol = 0..<0
     host = nil
     length = nil
+    neverIndexed.removeAll()
     count = 0
     decoded = 0
     acceptsTrailers = false
@@ -122,6 +125,16 @@ struct FieldBlock: ~Copyable {
     lines.append("\r\n")
     return true
   }
+
+  /// The field that is added next is never to be indexed. Credentials, the usual ones, are left out: the library never
+  /// indexes them by itself.
+  mutating func neverIndexes(_ name: Span<UInt8>) {
+    if name.count == 13, name.equals(0..<13, "authorization") { return }
+    if neverIndexed.count < Self.mostNeverIndexed { neverIndexed.append(name.array) }
+  }
+
+  /// More names than real messages have, and few enough to look through for each field.
+  private static let mostNeverIndexed = 16
 
   private mutating func addPseudo(_ name: Span<UInt8>, _ value: Span<UInt8>) -> Bool {
     // No control character either: `isValue`.

@@ -10,7 +10,13 @@ import HTTP1
 struct FieldList: ~Copyable {
   private var fields: [cng_field] = unsafe []
 
-  mutating func removeAll() { unsafe fields.removeAll(keepingCapacity: true) }
+  /// Names of fields, in lower case, that no table may take.
+  private var neverIndexed: [[UInt8]] = []
+
+  mutating func begin(neverIndexed names: [[UInt8]]) {
+    unsafe fields.removeAll(keepingCapacity: true)
+    neverIndexed = names
+  }
 
   mutating func add(_ name: StaticString, _ value: StaticString) {
     unsafe add(name, value.utf8Start, value.utf8CodeUnitCount)
@@ -26,7 +32,8 @@ struct FieldList: ~Copyable {
   private mutating func add(_ name: StaticString, _ value: UnsafePointer<UInt8>, _ count: Int) {
     unsafe fields.append(
       cng_field(
-        name: name.utf8Start, name_length: name.utf8CodeUnitCount, value: value, value_length: count))
+        name: name.utf8Start, name_length: name.utf8CodeUnitCount, value: value, value_length: count,
+        never_indexed: isNeverIndexed(unsafe Span(_unsafeStart: name.utf8Start, count: name.utf8CodeUnitCount))))
   }
 
   /// A line of the text at `base`.
@@ -35,7 +42,13 @@ struct FieldList: ~Copyable {
     unsafe fields.append(
       cng_field(
         name: base + line.name.lowerBound, name_length: line.name.count, value: base + line.value.lowerBound,
-        value_length: line.value.count))
+        value_length: line.value.count,
+        never_indexed: isNeverIndexed(unsafe Span(_unsafeStart: base + line.name.lowerBound, count: line.name.count))))
+  }
+
+  private func isNeverIndexed(_ name: Span<UInt8>) -> Bool {
+    if neverIndexed.isEmpty { return false }
+    return neverIndexed.contains { name.equals(0..<name.count, ignoringCase: $0.span) }
   }
 
   @unsafe

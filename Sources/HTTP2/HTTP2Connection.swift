@@ -25,8 +25,7 @@ public final class HTTP2Connection {
   private var blockStream: HTTP2Stream? = nil
   /// Streams that something happened to since the last `takeTouched`.
   private var touched: [HTTP2Stream] = []
-  /// Streams whose peers may still send what is no longer wanted. Each is reset once everything of ours is sent.
-  private var ending: [HTTP2Stream] = []
+  private var ending = EndingStreams()
   /// The streams that a client opened last.
   private var recent = RecentStreams()
   /// Where `takeOutput` gathers frames.
@@ -182,7 +181,7 @@ public final class HTTP2Connection {
       // Frames with content are already there.
       if count > 0, let from = unsafe bytes {
         unsafe sink.append(from, count: count)
-      } else if sink.count == before, !endAnswered(), !admitWaiting() {
+      } else if sink.count == before, !endAnswered(now: now), !admitWaiting() {
         return false
       }
     }
@@ -243,13 +242,14 @@ public final class HTTP2Connection {
     refusePending()
   }
 
-  /// Resets the streams whose answers are sent and whose requests continue. Returns whether there was one.
-  private func endAnswered() -> Bool {
-    if ending.isEmpty { return false }
-    let answered = ending.filter { $0.isAnswered && !$0.isClosed }
-    ending.removeAll { $0.isAnswered || $0.isClosed }
-    for stream in answered { reset(stream, role == .client ? .cancel : .noError) }
-    return !answered.isEmpty
+  /// When the next stream is due for `endAnswered`; nil: none is.
+  public var lingersUntil: Int64? { ending.until }
+
+  /// Resets the streams that are answered and whose time is over. Returns whether there was one.
+  public func endAnswered(now: Int64) -> Bool {
+    let due = ending.takeDue(now: now)
+    for stream in due { reset(stream, role == .client ? .cancel : .noError) }
+    return !due.isEmpty
   }
 
   /// Returns the streams that something happened to since the last call, for their servers.
@@ -296,7 +296,7 @@ public final class HTTP2Connection {
     refusePending()
     streams = [:]
     latest = nil
-    ending = []
+    ending.removeAll()
     blockStream = nil
   }
 
@@ -316,7 +316,7 @@ public final class HTTP2Connection {
     touched.append(stream)
   }
 
-  func endOnceSent(_ stream: HTTP2Stream) { ending.append(stream) }
+  func endOnceSent(_ stream: HTTP2Stream) { ending.add(stream) }
 
   /// Resets the streams whose servers have left and whose answers the peer does not read. `since`: nothing of theirs
   /// has moved after that.
@@ -550,6 +550,10 @@ public final class HTTP2Connection {
 
   private static let events = unsafe cng_events(
     fields_begin: { owner, stream, isFirst in unsafe of(owner).fieldsBegin(stream, isFirst: isFirst) },
+    never_indexed: { owner, name, count in
+      let connection = unsafe of(owner)
+      unsafe span(name, count) { connection.block.neverIndexes($0) }
+    },
     field: { owner, name, nameLength, value, valueLength in
       let connection = unsafe of(owner)
       return Int32(

@@ -55,6 +55,12 @@ public final class HTTP2Stream {
   private(set) var isLeft = false
   /// It is in the connection's list of touched streams.
   var isTouched = false
+  /// Names of fields of the peer's message that must not be indexed on their way.
+  private var neverIndexed: [[UInt8]] = []
+  /// The same for our message.
+  private(set) var unindexed: [[UInt8]] = []
+  /// The other stream of the exchange, as long as both are served.
+  private var partner: HTTP2Stream? = nil
   /// What serves it.
   public var server: AnyObject? = nil
   /// Whether serving it has begun.
@@ -133,23 +139,38 @@ public final class HTTP2Stream {
   /// Its server sends nothing more in a tunnel.
   public func endTunnel() { if outgoing.endTunnel(), number != 0 { connection.resume(self) } }
 
+  /// The two serve one exchange: what one peer keeps out of the tables of its connection stays out of the other's (RFC
+  /// 7541, 7.1.3).
+  public func pair(with other: HTTP2Stream) {
+    partner = other
+    other.partner = self
+    other.unindexed = neverIndexed
+  }
+
+  private func unpair() {
+    partner?.partner = nil
+    partner = nil
+  }
+
   /// Its server is done. What waits is still sent. An incomplete message is aborted.
   public func leave() {
     if isLeft { return }
     isLeft = true
+    unpair()
     movedAt = connection.now
     discardIncoming()
     if isClosed { return }
     endTunnel()
     if number == 0 || !outgoing.isWhole { return reset(connection.role == .client ? .cancel : .internalError) }
     if isWhole { return }
-    // The rest of a request is useless once it is answered (RFC 9113, 8.1).
+    // The rest of a message is useless once the other one is complete (RFC 9113, 8.1).
     if connection.role == .client, framing != .tunnel { reset(.cancel) } else { connection.endOnceSent(self) }
   }
 
   /// Aborts it.
   public func reset(_ code: ErrorCode) {
     isLeft = true
+    unpair()
     discardIncoming()
     if isClosed { return }
     connection.reset(self, code)
@@ -180,6 +201,10 @@ public final class HTTP2Stream {
   /// A field section is complete. false: the message is malformed.
   func received(_ block: inout FieldBlock, ends: Bool) -> Bool {
     if isLeft { return true }
+    if !block.neverIndexed.isEmpty {
+      neverIndexed = block.neverIndexed
+      partner?.unindexed = neverIndexed
+    }
     if hasHead {
       if framing == .chunked { block.writeTrailers(connection.limits.head, to: &incoming) }
       framing = framing == .chunked ? .none : framing
@@ -250,6 +275,7 @@ public final class HTTP2Stream {
     isEndedByPeer = true
   }
 
+  var isTunnel: Bool { framing == .tunnel }
   /// Our message has been sent.
   var isAnswered: Bool { outgoing.isSent }
   /// The head of the final response has been sent.

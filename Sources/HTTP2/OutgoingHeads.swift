@@ -21,7 +21,7 @@ extension HTTP2Connection {
     let acceptsTrailers = scratch.request.options.te
     let number = unsafe text.withUnsafeBufferPointer { bytes -> Int32 in
       guard let base = bytes.baseAddress else { return -1 }
-      scratch.fields.removeAll()
+      scratch.fields.begin(neverIndexed: stream.unindexed)
       if let tunnel {
         scratch.fields.add(":method", "CONNECT")
         scratch.fields.add(":protocol", tunnel)
@@ -60,7 +60,7 @@ extension HTTP2Connection {
 
   func sendInformational(_ text: Span<UInt8>, _ stream: HTTP2Stream) -> Bool {
     guard let session = unsafe session, scratch.response.status != 101 else { return false }
-    return unsafe withResponseFields(text) { unsafe cng_informational(session, stream.number, $0, $1) } == 0
+    return unsafe withResponseFields(text, stream) { unsafe cng_informational(session, stream.number, $0, $1) } == 0
   }
 
   /// `status` replaces that of the text.
@@ -68,18 +68,19 @@ extension HTTP2Connection {
     _ text: Span<UInt8>, _ stream: HTTP2Stream, status: StaticString? = nil, hasContent: Bool
   ) -> Bool {
     guard let session = unsafe session else { return false }
-    return unsafe withResponseFields(text, status: status) {
+    return unsafe withResponseFields(text, stream, status: status) {
       unsafe cng_response(session, stream.number, $0, $1, hasContent)
     } == 0
   }
 
   @unsafe
   private func withResponseFields(
-    _ text: Span<UInt8>, status: StaticString? = nil, _ body: (UnsafePointer<cng_field>?, Int) -> Int32
+    _ text: Span<UInt8>, _ stream: HTTP2Stream, status: StaticString? = nil,
+    _ body: (UnsafePointer<cng_field>?, Int) -> Int32
   ) -> Int32 {
     unsafe text.withUnsafeBufferPointer { bytes -> Int32 in
       guard let base = bytes.baseAddress else { return -1 }
-      scratch.fields.removeAll()
+      scratch.fields.begin(neverIndexed: stream.unindexed)
       // The three digits of the status line.
       if let status {
         scratch.fields.add(":status", status)
@@ -107,7 +108,7 @@ extension HTTP2Connection {
     guard let session = unsafe session, case .complete = readTrailers(text, from: 0) else { return false }
     return unsafe text.withUnsafeBufferPointer { bytes in
       guard let base = bytes.baseAddress else { return false }
-      scratch.fields.removeAll()
+      scratch.fields.begin(neverIndexed: stream.unindexed)
       for index in scratch.trailers.lines.indices where !scratch.trailers.lines[index].isDropped {
         unsafe scratch.fields.add(scratch.trailers.lines[index], base)
       }

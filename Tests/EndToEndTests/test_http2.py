@@ -18,14 +18,16 @@ import threading
 
 import grpc
 import h2.errors
+import h2.events
 import h2.exceptions
 import h2.settings
+import hpack
 import httpx
 import pytest
 
 from admin_client import AdminClient
 from conftest import need
-from http2_world import H2Client, H2Origin
+from http2_world import H2Client, H2Origin, Link
 from journal import DEADLINE_SECONDS, Journal
 from origins import answering, unused_port
 from reachability_world import ADMIN
@@ -907,6 +909,45 @@ def test_a_peer_that_breaks_the_protocol_is_told_of_and_counted(frame, reason, i
     assert line["level"] == "warning" and reason in line["message"]
     admin = AdminClient(proxy.configuration.parent / "admin.sock")
     assert "\nsallyport_http2_faults_total 1\n" in admin.ask("/metrics").body.decode()
+
+
+def never_indexed(fields, name: bytes) -> list[bool]:
+    """Of the fields with this name: whether each came as one that is never indexed."""
+    return [isinstance(field, hpack.NeverIndexedHeaderTuple) for field in fields if field[0] == name]
+
+
+def test_what_a_peer_never_indexes_is_never_indexed(intercepting, inside, h2_origin):
+    """RFC 7541, 6.2.3 and 7.1.3: a table would let others on the connection guess the value."""
+    asked, answered = [], []
+
+    class Watched(Link):
+        def take(self, event):
+            if isinstance(event, h2.events.RequestReceived):
+                asked.append(event.headers)
+            super().take(event)
+
+    def answer(link, request):
+        link.respond(request, 200, hpack.NeverIndexedHeaderTuple("x-token", "s3cret"), ("x-plain", "1"), body=b"ok")
+
+    origin = h2_origin(answer, link=Watched)
+    client = inside(intercepting(), "a.test", origin.port)
+    take = client.take
+
+    def watch(event):
+        if isinstance(event, h2.events.ResponseReceived):
+            answered.append(event.headers)
+        take(event)
+
+    client.take = watch
+    for _ in range(2):
+        number = client.send([
+            (":method", "GET"), (":scheme", "https"), (":authority", f"a.test:{origin.port}"), (":path", "/"),
+            hpack.NeverIndexedHeaderTuple("x-api-key", "s3cret"), ("x-plain", "1"),
+        ])
+        assert client.wait(number).status == 200
+    assert [never_indexed(fields, b"x-api-key") for fields in asked] == [[True]] * 2
+    assert [never_indexed(fields, b"x-token") for fields in answered] == [[True]] * 2
+    assert [never_indexed(fields, b"x-plain") for fields in asked + answered] == [[False]] * 4
 
 
 def test_a_head_that_never_ends_ends_its_connection(intercepting, inside):

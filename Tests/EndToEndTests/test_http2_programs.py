@@ -232,6 +232,19 @@ def test_curl(programs, version):
     programs.lines("h2" if version == "--http2" else "http/1.1")
 
 
+@pytest.mark.parametrize("version", ["--http2", "--http1.1"])
+def test_curl_sees_why_its_upload_is_denied(version, intercepting, authority, tmp_path):
+    """libcurl 7.88 drops the answer if a reset of the stream comes right after it."""
+    need("curl")
+    proxy = intercepting('[[rule]]\nname = "no"\nhosts = ["a.test"]\nmethods = ["PUT"]\naction = "deny"\n')
+    (tmp_path / "file").write_bytes(FILE * 2)
+    command = [
+        "curl", "-q", "-sS", version, "-x", proxy.url, "--cacert", authority.file, "-T", tmp_path / "file",
+        f"https://a.test:{unused_port()}/"]
+    done = subprocess.run(command, capture_output=True, timeout=3 * DEADLINE_SECONDS, env=clean_environment())
+    assert b"Rule no denies this request" in done.stdout, done
+
+
 def test_nghttp(programs):
     """Ten requests at once on one connection, and what has trailers has them."""
     need("nghttp")

@@ -615,14 +615,37 @@ import Testing
     served.leave()
     pair.run()
     #expect(asked.isBroken && asked.resetCode == .internalError)
-    let other = pair.client.open()
-    #expect(pair.write("POST / HTTP/1.1\r\nHost: a.example\r\nContent-Length: 10\r\n\r\nabc", to: other))
+  }
+
+  /// The answer first, then time to stop, then what says that the rest is not needed (RFC 9113, 8.1).
+  @Test func aRequestThatIsAnsweredMayGoOnForAWhile() throws {
+    let pair = try #require(Pair())
+    let (asked, served) = try pair.answeredEarly()
+    #expect(pair.read(asked).hasSuffix("\r\n\r\nx") && !asked.isBroken)
+    #expect(pair.server.lingersUntil == ConnectionLimits.lingerMilliseconds)
+    #expect(pair.write("def", to: asked))
+    pair.now = ConnectionLimits.lingerMilliseconds - 1
+    #expect(!pair.server.endAnswered(now: pair.now))
     pair.run()
-    let second = try #require(pair.served.last)
-    #expect(pair.write("HTTP/1.1 403 No\r\nContent-Length: 1\r\n\r\nx", to: second))
-    second.leave()
+    #expect(!served.isClosed && served.readable == 0)
+    pair.now += 1
+    #expect(pair.server.endAnswered(now: pair.now))
     pair.run()
-    // The answer first, then what says that the rest is not needed (RFC 9113, 8.1).
-    #expect(pair.read(other).hasSuffix("\r\n\r\nx") && other.resetCode == .noError)
+    #expect(asked.resetCode == .noError && served.isClosed && pair.server.lingersUntil == nil)
+  }
+
+  @Test func aRequestThatEndsAfterItsAnswerIsNotReset() throws {
+    let pair = try #require(Pair())
+    let (asked, served) = try pair.answeredEarly()
+    #expect(pair.write("defghij", to: asked))
+    pair.run()
+    #expect(served.isClosed && asked.resetCode == nil && pair.server.lingersUntil == nil)
+    #expect(!pair.server.endAnswered(now: .max))
+  }
+
+  @Test func onlySoManyAnsweredRequestsGoOn() throws {
+    let pair = try #require(Pair())
+    let asked = try (0...ConnectionLimits.lingering).map { _ in try pair.answeredEarly().asked }
+    #expect(asked.map { $0.resetCode == .noError } == asked.indices.map { $0 == 0 })
   }
 }

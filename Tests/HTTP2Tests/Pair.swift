@@ -10,6 +10,8 @@ final class Pair {
   let client: HTTP2Connection
   let server: HTTP2Connection
   private(set) var served: [HTTP2Stream] = []
+  /// In milliseconds.
+  var now: Int64 = 0
 
   /// `streams`: what the server lets be open at once.
   init?(bytes: Int = 1 << 16, fields: Int = 100, streams: Int = 100) {
@@ -38,15 +40,27 @@ final class Pair {
 
   private func move(from: HTTP2Connection, to: HTTP2Connection, _ step: Int) -> Bool {
     var output = ByteBuffer()
-    from.takeOutput(&output, now: 0)
+    from.takeOutput(&output, now: now)
     if output.isEmpty { return false }
     var at = 0
     while at < output.count {
       let end = min(output.count, at + min(step, output.count))
-      _ = to.receive(output.bytes.extracting(at..<end), now: 0)
+      _ = to.receive(output.bytes.extracting(at..<end), now: now)
       at = end
     }
     return true
+  }
+
+  /// A request whose content is under way while its answer is sent, and whose server leaves.
+  func answeredEarly() throws -> (asked: HTTP2Stream, served: HTTP2Stream) {
+    let asked = client.open()
+    #expect(write("POST / HTTP/1.1\r\nHost: a.example\r\nContent-Length: 10\r\n\r\nabc", to: asked))
+    run()
+    let served = try #require(served.last)
+    #expect(write("HTTP/1.1 403 No\r\nContent-Length: 1\r\n\r\nx", to: served))
+    served.leave()
+    run()
+    return (asked, served)
   }
 
   /// What the server says goes nowhere.

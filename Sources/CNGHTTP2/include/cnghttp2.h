@@ -35,6 +35,8 @@ enum { CNG_GOES_ON = 0, CNG_ENDS = 1, CNG_ENDS_WITH_TRAILERS = 2 };
 typedef struct {
   /// A field section begins; `is_first`: the peer opens the stream with it.
   bool (*fields_begin)(void *owner, int32_t stream, bool is_first);
+  /// The next field of the section must not come into a table on its way (RFC 7541, 6.2.3).
+  void (*never_indexed)(void *owner, const uint8_t *name, size_t name_length);
   /// One field line of that section.
   int (*field)(void *owner, const uint8_t *name, size_t name_length, const uint8_t *value, size_t value_length);
   /// The section is whole, and the message well-formed so far; `ends`: nothing follows it.
@@ -101,6 +103,8 @@ typedef struct {
   size_t name_length;
   const uint8_t *value;
   size_t value_length;
+  /// Kept out of the tables.
+  bool never_indexed;
 } cng_field;
 
 /// Opens a stream: its number; negative: the library's error.

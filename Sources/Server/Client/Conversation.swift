@@ -343,6 +343,9 @@ final class Conversation {
     }
     if reused { worker.statistics.upstreamsReused += 1 } else { worker.statistics.upstreamsOpened += 1 }
     mark(upstream, reused: reused)
+    if let mine = stream.carried as? HTTP2Carrier, let other = upstream.stream.carried as? HTTP2Carrier {
+      mine.pair(with: other)
+    }
     if let report = upstream.report {
       session.exchange.noteReport(report.kind, report.finding, isForgiven: upstream.isForgiven)
     }

@@ -28,6 +28,9 @@ final class HTTP2Carrier: CarriedStream {
     if case .origin(let line) = endpoint.peer { line.idleMilliseconds = milliseconds }
   }
 
+  /// The two carry one exchange.
+  func pair(with other: HTTP2Carrier) { stream.pair(with: other.stream) }
+
   /// The peer did nothing of the request.
   var wasRefused: Bool { stream.wasRefused }
   var wasUnsent: Bool { stream.number == 0 }

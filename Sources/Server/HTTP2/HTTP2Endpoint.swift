@@ -288,7 +288,8 @@ final class HTTP2Endpoint {
 
   private var deadline: Int64 {
     let timeouts = self.timeouts
-    return min(deadline(timeouts), doubtedSince.map { $0 + timeouts.answer } ?? .max)
+    let lingering = connection.lingersUntil ?? .max
+    return min(deadline(timeouts), lingering, doubtedSince.map { $0 + timeouts.answer } ?? .max)
   }
 
   private func deadline(_ timeouts: Timeouts) -> Int64 {
@@ -299,6 +300,7 @@ final class HTTP2Endpoint {
   }
 
   func timerFired() {
+    if connection.endAnswered(now: worker.now) { mark() }
     if worker.now < deadline { return worker.timers.set(slot, deadline) }
     if let doubtedSince, worker.now - doubtedSince >= timeouts.answer {
       worker.shared.log.event(
