@@ -36,8 +36,15 @@ nonisolated func explainReference(_ reference: String, _ arguments: Arguments, d
   let status = try options.pass(on: "GET", path)
   if status != 0 { return status }
   // The text for people does not say it in a form for programs.
-  let object = options.quietText(of: path, at: options.socketPath, accepting: "application/json")
-  return object.flatMap { JSONValue(Array($0.utf8)) }.map { $0["decision"].text == "deny" } ?? false ? denied : 0
+  guard let text = options.quietText(of: path, at: options.socketPath, accepting: "application/json"),
+    let line = JSONValue(Array(text.utf8))
+  else { return 0 }
+  switch line["decision"].text {
+  case "deny": return denied
+  // It was ended while it waited for an operator.
+  case "ask": return line["outcome"].text == "cancelled" ? denied : 0
+  default: return 0
+  }
 }
 
 /// How to reach the daemon, and the form of its answer.
@@ -73,7 +80,7 @@ struct AdminOptions {
       // Errors go to standard error, unless the caller asked for JSON.
       let text = exchange.takeText()
       if head.status == 200 || wantsJSON { Output.answer(text) } else { Output.complain(text) }
-    } while exchange.receive()
+    } while !Output.hasFailed && exchange.receive()
     return (200..<300).contains(head.status) && !head.saysNo ? 0 : 1
   }
 
@@ -141,7 +148,7 @@ struct AdminOptions {
     }
     if case let status = try begin(), status != 0 { return status }
     var kind = ""
-    while let line = exchange.readLine() {
+    while !Output.hasFailed, let line = exchange.readLine() {
       if line.hasPrefix("event: ") { kind = String(line.dropFirst("event: ".count)) }
       guard line.hasPrefix("data: {") else { continue }
       let members = line.dropFirst("data: {".count)

@@ -39,6 +39,9 @@ enum Output {
     if case .failure(let error) = Files.writeAll(bytes, to: 1) { fault.withLock { $0 = error } }
   }
 
+  /// Part of the answer could not be written. A command that streams ends then.
+  static var hasFailed: Bool { fault.withLock { $0 != nil } }
+
   /// The exit status after `status`, if not all of the answer could be written. Whoever closes the other end of a pipe
   /// wants no more.
   static func checked(_ status: Int32) -> Int32 {

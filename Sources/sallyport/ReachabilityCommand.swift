@@ -29,7 +29,7 @@ private struct ReachabilityWatch {
       return 1
     }
     var outcome = try options.pass(on: "GET", path)
-    while let line = changes.readLine() {
+    while !Output.hasFailed, let line = changes.readLine() {
       guard let change = change(line) else { continue }
       guard let host else {
         Output.answer("\(change)\n")

@@ -150,6 +150,24 @@ def test_the_events_command_ends_with_the_daemon_and_with_its_reader(administere
     assert watching.returncode in (0, 1)
 
 
+@pytest.mark.parametrize("form", [[], ["--json"]], ids=["text", "json"])
+def test_events_that_cannot_be_written_end_the_command(form, administered, raw_client):
+    proxy = administered(DENY)
+    with open("/dev/full", "w") as full:
+        watching = subprocess.Popen(
+            [binary(), "events", "--socket", proxy.admin.path, *form],
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            env=clean_environment(),
+        )
+    end = time.monotonic() + DEADLINE_SECONDS
+    while watching.poll() is None:
+        assert time.monotonic() < end, "it goes on, and nobody can read what it prints"
+        raw_client(proxy).exchange(get("x.ads.test", 80))
+    assert "standard output" in watching.communicate()[1] and watching.returncode == 1
+
+
 def watching(proxy: Proxy, *arguments: str) -> subprocess.Popen:
     """A command that goes on until it is interrupted; its output as lines."""
     return subprocess.Popen(

@@ -85,6 +85,18 @@ def test_nobody_answers_in_time(asking):
     assert len(asked.origin.requests()) == 1
 
 
+def test_explain_of_a_question_that_was_ended(asking):
+    """The client was refused, though nobody said no."""
+    asked = asking()
+    client = asked.start("/x")
+    question = asked.question()
+    assert asked.admin.ask(f"/v1/cancel?ref={question['ref']}", method="POST").status == 200
+    refused(client.answer(), "cancelled")
+    asked.proxy.access_of(question["ref"])
+    done = command("explain", question["ref"], "-c", asked.proxy.configuration)
+    assert done.returncode == 3 and "cancelled" in done.stdout, done
+
+
 def test_events_tell_of_questions_and_answers(asking):
     asked = asking()
     with asked.admin.events("ask", "answer") as watcher:

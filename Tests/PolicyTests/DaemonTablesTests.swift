@@ -152,6 +152,21 @@ import Testing
       "2:11: error: 'listen' in [proxy]: 192.0.2.1:3128 takes connections from other machines; "
         + "that needs 'allow_remote = true' in [proxy]"),
     LoadRow(
+      "an address of [admin] that clients use", "[admin]\nmetrics = \"[::1]:3128\"",
+      "2:11: error: 'metrics' in [admin]: [::1]:3128 is taken: 'listen' in [proxy] has [::1]:3128"),
+    LoadRow(
+      "an address of [admin] among all that clients use",
+      "[admin]\nweb = \"127.0.0.1:9\"\n[proxy]\nlisten = [\"0.0.0.0:9\"]\nallow_remote = true\n"
+        + "credentials = { env = \"USERS\" }",
+      "2:7: error: 'web' in [admin]: 127.0.0.1:9 is taken: 'listen' in [proxy] has 0.0.0.0:9"),
+    LoadRow(
+      "two addresses of [admin]", "[admin]\nweb = \"127.0.0.1:9\"\nmetrics = \"127.0.0.1:9\"",
+      "3:11: error: 'metrics' in [admin]: 127.0.0.1:9 is taken: 'web' in [admin] has 127.0.0.1:9"),
+    LoadRow(
+      "other addresses and ports",
+      "[admin]\nweb = \"127.0.0.1:9\"\nmetrics = \"127.0.0.2:9\"\n"
+        + "[proxy]\nlisten = [\"[::1]:9\", \"127.0.0.1:10\"]"),
+    LoadRow(
       "every loopback address is this machine",
       "[proxy]\nlisten = [\"127.9.9.9:1\", \"[::ffff:127.0.0.1]:1\"]"),
   ]

@@ -90,7 +90,8 @@ import Testing
   @Test func brokenSyntaxIsADiagnosticLikeOthers() {
     LoadRow(
       "a value without quotes", "[log]\nlevel = debug",
-      "2:9: error: invalid TOML: value: could not determine value type"
+      "2:9: error: invalid TOML: expected a value: a string in quotes, a number, true, false, a date, [an array] or {a "
+        + "table}"
     ).check()
     LoadRow(
       "an array without its end", "[log]\nx = [1,\n2",
@@ -189,6 +190,19 @@ import Testing
         "etc/a.toml:1:1: error: 'include' \(tail)",
         "etc/a.toml:5:2: error: [reachability] \(tail)",
         "etc/a.toml:6:2: error: unknown table [prxy]; did you mean 'proxy'?",
+      ])
+  }
+
+  /// One file by two spellings is one file.
+  @Test func aDotInAPathNamesNoOtherFile() {
+    let result = load([
+      "etc/s.toml": "include = [\"./s.toml\", \".//a.toml\", \"a.toml\", \"./*.toml\"]",
+      "etc/a.toml": "[[rule]]\nname = \"a\"",
+    ])
+    #expect(
+      said(result) == [
+        "etc/s.toml:1:12: error: 'include': 'etc/s.toml' includes itself",
+        "etc/s.toml:1:37: warning: 'include': 'etc/a.toml' is included already",
       ])
   }
 

@@ -190,6 +190,7 @@ ROWS = {
     "kinds of link": (["explain", "--when", "w"], {"wwan", "wifi", "wired"}, {"unknown"}),
     "kinds of events": (["events", "--kind", ""], {"begun", "progress", "reload", "pin-mismatch"}, {"--json"}),
     "a kind of events that is begun": (["events", "--kind=re"], {"reload", "reachability"}, {"begun"}),
+    "the time of a permission": (["allow", "a.test", "--for", ""], set(), {"deny-default"}),
     "the watch of reachability": (["reachability", "--w"], {"--watch"}, {"--json"}),
 }
 

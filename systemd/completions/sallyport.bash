@@ -22,7 +22,7 @@ __sallyport_value() {
             while IFS= read -r path; do COMPREPLY+=("$path"); done < <(compgen -d -- "$current")
             ;;
         --shell) __sallyport_words "sh bash zsh fish systemd env-file json" ;;
-        --for) __sallyport_words "deny-default" ;;
+        --for) if [[ $command == learn ]]; then __sallyport_words "deny-default"; fi ;; # elsewhere a time
         --format) __sallyport_words "pem der" ;;
         --only) __sallyport_words "active next previous" ;;
         --kind)

@@ -31,6 +31,12 @@ public struct ListenAddress: Hashable, Sendable, CustomStringConvertible {
   }
 
   public var description: String { address.isIPv4 ? "\(address):\(port)" : "[\(address)]:\(port)" }
+
+  /// Whether only one of two sockets can listen there. An IPv6 socket of the proxy takes no IPv4 connections.
+  func collides(with other: Self) -> Bool {
+    port == other.port && port != 0 && address.isIPv4 == other.address.isIPv4
+      && (address == other.address || address.isUnspecified || other.address.isUnspecified)
+  }
 }
 
 /// `user:password`, as Proxy-Authorization carries it (RFC 7617). Never printed.

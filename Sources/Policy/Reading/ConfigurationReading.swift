@@ -113,6 +113,8 @@ final class ConfigurationReading {
   // Values of [proxy], for checks that involve several of its keys.
   var listen: [(address: ListenAddress, setting: Setting)] = []
   var saysCredentials = false
+  /// The addresses in [admin], for the same.
+  var adminAddresses: [(address: ListenAddress, setting: Setting)] = []
 
   init(files: any PolicyFiles, secrets: SecretUse = .required) {
     self.files = files

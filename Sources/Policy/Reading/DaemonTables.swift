@@ -95,6 +95,17 @@ extension ConfigurationReading {
     }
   }
 
+  /// Clients, scrapers and browsers cannot share an address: only one of the sockets could listen there.
+  func checkListenAddresses() {
+    var taken = configuration.proxy.listen.map { (address: $0, name: "'listen' in [proxy]") }
+    for (address, setting) in adminAddresses {
+      if let other = taken.first(where: { $0.address.collides(with: address) }) {
+        error(setting, "\(address) is taken: \(other.name) has \(other.address)")
+      }
+      taken.append((address, "'\(setting.key)' in [admin]"))
+    }
+  }
+
   private func readWorkers(_ setting: Setting) {
     switch setting.value.content {
     case .string("auto"): configuration.proxy.workers = nil
@@ -287,6 +298,7 @@ extension ConfigurationReading {
       let address = socketAddress(setting, text, ports: Bounds.listenPorts, defaultPort: nil)
     else { return }
     configuration.admin.metrics = address
+    adminAddresses.append((address, setting))
     if address.address.isLoopback { return }
     warning(setting, "\(address) shows the names of rules and their counts to other machines, without credentials")
   }
@@ -303,6 +315,7 @@ extension ConfigurationReading {
           + "encryption; from another machine use ssh -L")
     }
     configuration.admin.web = address
+    adminAddresses.append((address, setting))
   }
 
   /// Stores the value if it was read; leaves the default after an error.

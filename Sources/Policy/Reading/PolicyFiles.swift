@@ -76,6 +76,13 @@ enum ConfigurationPath {
     return String(path[..<slash])
   }
 
+  /// The path without "." and empty segments, so one file is not read under two names. ".." stays: where it leads
+  /// depends on symbolic links.
+  static func plain(_ path: String) -> String {
+    let segments = path.split(separator: "/").filter { $0 != "." }.joined(separator: "/")
+    return path.utf8.first == 0x2f ? "/" + segments : segments
+  }
+
   /// Whether the text is a pattern to expand.
   static func isPattern(_ path: String) -> Bool {
     path.utf8.contains { $0 == 0x2a || $0 == 0x3f || $0 == 0x5b }

@@ -112,6 +112,7 @@ extension ConfigurationReading {
       for setting in root.settings { readMain(setting, &includes) }
       for setting in includes { include(setting) }
       checkRemoteListening()
+      checkListenAddresses()
     }
   }
 
@@ -181,6 +182,11 @@ extension ConfigurationReading {
     {
       text = text[..<quotation] + "'…'"
     }
+    // toml++ says what it could not do. The value stays hidden, because it may be a secret.
+    if text.hasSuffix("could not determine value type") {
+      return "invalid TOML: expected a value: a string in quotes, a number, true, false, a date, [an array] or "
+        + "{a table}"
+    }
     for opening in ["Error while parsing ", "Encountered "] where text.hasPrefix(opening) {
       text = text.dropFirst(opening.count)
     }
@@ -193,8 +199,8 @@ extension ConfigurationReading {
     for (text, element) in strings(setting) ?? [] {
       if ConfigurationPath.isPattern(text) {
         includeMatches(text, element)
-      } else if let path = path(element, text) {
-        if path == mainFile {
+      } else if let path = path(element, text).map(ConfigurationPath.plain) {
+        if path == ConfigurationPath.plain(mainFile) {
           error(element, "\(path.quoted) includes itself")
         } else if !included.insert(path).inserted {
           warning(element, "\(path.quoted) is included already")
@@ -210,7 +216,8 @@ extension ConfigurationReading {
     switch files.expand(pattern, in: ConfigurationPath.directory(of: setting.source.name)) {
     case .failure(let fault): error(setting, "cannot list \(pattern.quoted): \(fault)")
     case .success(let paths):
-      for path in paths.sorted(by: { $0.utf8.lexicographicallyPrecedes($1.utf8) }) where path != mainFile {
+      let plain = paths.map(ConfigurationPath.plain).sorted { $0.utf8.lexicographicallyPrecedes($1.utf8) }
+      for path in plain where path != ConfigurationPath.plain(mainFile) {
         if included.insert(path).inserted { includeFile(path, setting) }
       }
     }
