@@ -12,13 +12,13 @@
 // order. A step that changes nothing adds nothing. So an ordinary path has one reading, the path itself, which is
 // checked once and never copied.
 //
-// Case and a trailing slash do not make readings: Express ignores both, but a rule that allows `/public/` must not fail
-// on it. Rules that deny ignore them too (`PathPattern`). Tests: PathReadingsTests.
+// Case and a trailing slash do not make readings: Express ignores both, but that must not keep a rule that allows
+// `/public/` from matching. Rules that deny ignore them too (`PathPattern`). Tests: PathReadingsTests.
 
 import Bytes
 
-/// The ways of reading percent-encoded octets. Each reading of a path, and each form of a pattern, belongs to one; only
-/// equal ways are compared.
+/// The ways of reading percent-encoded octets. Each reading of a path, and each form of a pattern, belongs to one of
+/// them; a reading is compared only with the form that belongs to the same way.
 struct Escapes: OptionSet, Hashable, Sendable {
   let rawValue: UInt8
 
@@ -61,8 +61,8 @@ public struct PathReadings: Sendable {
     var steps: PathSteps
   }
 
-  /// Most readings of one path. The worst spelling that was measured has 22. A path with more was made to have them,
-  /// and is decided the strict way.
+  /// Most readings of one path. The worst spelling that was measured has 22. A path with more than this was crafted,
+  /// and is treated as unreadable.
   static let mostReadings = 64
   /// Most octets of all readings of a path together: the usual limit of a whole head. So matching a path with many
   /// readings costs no more than matching a long one with one reading.
@@ -73,8 +73,8 @@ public struct PathReadings: Sendable {
   private(set) var readings: [Reading] = []
   /// More readings than are checked: rules that deny match, others do not.
   private(set) var isUnreadable = false
-  /// Where the readings begin in `octets`: after the original ones, during decoding.
   var octetsOfReadings: [[UInt8]] { readings.map { Array(octets[$0.octets]) } }
+  /// Where the decoded readings begin in `octets` during decoding: after the encoded ones. Otherwise 0.
   private var base = 0
   private var raw: [Reading] = []
   private var scratch: [UInt8] = []
@@ -210,7 +210,7 @@ extension PathReadings {
     swap(&once, &scratch)
   }
 
-  /// Octets whose escape does not mean the same as the octet to some server.
+  /// Octets that some server treats differently when they are escaped.
   private static func isStructure(_ octet: UInt8) -> Bool {
     switch octet {
     case 0x25, 0x2e, 0x2f, 0x3b, 0x5c: true
@@ -325,8 +325,8 @@ extension PathReadings {
     }
   }
 
-  /// Cuts dots and blanks at the end of segments: Windows has no such names, and `$` in a pattern may match before a
-  /// line end. `.` and `..` stay.
+  /// Cuts dots and blanks at the end of segments: Windows has no such names, and `$` in a server's regular expression
+  /// may match before a line end. `.` and `..` stay.
   static func cutSegmentEnds(_ path: borrowing [UInt8], _ range: Range<Int>, _ out: inout [UInt8]) {
     eachSegment(path, range) { segment, _ in
       var end = segment.upperBound
@@ -347,7 +347,7 @@ extension PathReadings {
     return segment.count
   }
 
-  /// Visits the parts between slashes, after the first; the last may be empty.
+  /// Visits the parts between slashes, without the empty one before a leading slash; the last may be empty.
   private static func eachSegment(
     _ path: borrowing [UInt8], _ range: Range<Int>, _ body: (Range<Int>, Bool) -> Void
   ) {

@@ -1,15 +1,15 @@
 // One client's connection: does what its session decides, and feeds the session with what happens.
 //
-// Bytes are read into a large block that the loop lends for the turn. What the session leaves is kept in a block of its
-// own size, so a connection that waits uses little and an idle one uses none. What cannot be sent at once is kept too.
-// While any of it is left, the other side is not read.
+// Bytes are read into a large block that the loop lends for the turn. What the session does not use yet is kept in a
+// block that fits it, so a connection that waits uses little and an idle one uses none. What cannot be sent at once is
+// kept too. While any of it is left, the other side is not read.
 //
 // Interest in reading is dropped lazily: the registration changes only when an event comes that cannot be used.
 //
-// `@exclusivity(unchecked)` marks, here, in Worker and in HTTP2Endpoint, values that do not refer to these classes and
-// get no closure that does, and references, which are only loaded and stored. A call that changes such a value cannot
-// come back to it, so no two accesses overlap. The checks at run time cost a fifth of the instructions of a request,
-// and could find nothing.
+// `@exclusivity(unchecked)` marks two kinds of variables, here, in Worker and in HTTP2Endpoint. The first are values
+// that do not refer to these classes and are passed no closure that does: a call that changes such a value cannot come
+// back to it, so no two accesses overlap. The others are references, which are only loaded and stored. The checks at
+// run time cost a fifth of the instructions of a request, and could find nothing.
 
 import Asking
 import Bytes
@@ -29,14 +29,14 @@ final class Conversation {
   @exclusivity(unchecked) var live: LivePolicy
   @exclusivity(unchecked) var session: Session
   @exclusivity(unchecked) var outputs = Outputs()
-  /// What has been read of either end and not yet used.
+  /// Bytes that were read from either end and not used yet.
   @exclusivity(unchecked) var clientInput = ByteBuffer()
   @exclusivity(unchecked) var upstreamInput = ByteBuffer()
   @exclusivity(unchecked) var clientSide = Side()
   @exclusivity(unchecked) var upstreamSide = Side()
   @exclusivity(unchecked) var flags = Flags()
   var identification = Identification()
-  /// The client's end of stream was announced while its bytes were not read.
+  /// The client announced its end of stream while the proxy was not reading from it.
   var isHalfClosed = false
   /// The client's socket is full: nothing is read for it until it accepts bytes again.
   @exclusivity(unchecked) var awaitsRoom = false
@@ -64,7 +64,7 @@ final class Conversation {
   var identity: Claimant?
   /// Its part of the memory for held bodies, in bytes.
   @exclusivity(unchecked) var accountedHeld = 0
-  /// About what the client's socket accepts at once, counted down from what the kernel reported last.
+  /// Roughly how many bytes the client's socket accepts at once, counted down from the kernel's last report.
   @exclusivity(unchecked) var clientRoom = freshRoom
 
   struct Flags: OptionSet {
@@ -75,7 +75,7 @@ final class Conversation {
     static let aborts = Flags(rawValue: 1 << 1)
     /// The client speaks TLS next; bytes that it has already sent belong to that.
     static let startsClientHandshake = Flags(rawValue: 1 << 2)
-    /// The tunnel was being inspected at the last look.
+    /// The tunnel was being inspected when `settle` last checked.
     static let inspected = Flags(rawValue: 1 << 3)
     /// It has had its part of the turn; the rest waits for the next.
     static let rests = Flags(rawValue: 1 << 4)
@@ -83,25 +83,25 @@ final class Conversation {
     static let wasRefused = Flags(rawValue: 1 << 5)
   }
 
-  /// What is known about whose the connection is.
+  /// What is known about the client that owns the connection.
   struct Identification: OptionSet {
     let rawValue: UInt8
 
     /// The owner of the client's socket is known.
     static let identified = Identification(rawValue: 1 << 0)
-    /// Only part of the client is known, and only for its next request.
+    /// Only some facts about the client are known, and they hold only for its next request.
     static let identifiedForNext = Identification(rawValue: 1 << 1)
-    /// The names of the client are being looked up; it is not read.
+    /// The names of the client are being looked up; meanwhile nothing is read from it.
     static let awaited = Identification(rawValue: 1 << 2)
     /// It counts for its client in `limits.connections`.
     static let counted = Identification(rawValue: 1 << 3)
-    /// The kernel was asked for the client, and it was gone.
+    /// The kernel was asked who the client is, but the client was already gone.
     static let left = Identification(rawValue: 1 << 4)
-    /// Its program has been searched for. Once for a connection and policy: a second search would find no more.
+    /// Its program was searched for: once per connection and policy, because a second search would find no more.
     static let programSought = Identification(rawValue: 1 << 5)
   }
 
-  /// Smallest room for a read after bytes that are kept.
+  /// Least room for a read into a buffer that already holds bytes.
   static let leastReadBytes = 1024
 
   /// `stream`: what carries the bytes, if not the connection itself.
@@ -248,8 +248,8 @@ final class Conversation {
     case .forward: preconditionFailure("bytes can only be forwarded where they were read")
     case .connect: connect(fresh: false, worker)
     case .reconnect:
-      // The connection of a stream may grant another. The second try goes the way of the first, because bytes of the
-      // request have left that way, unless the peer did nothing of it.
+      // After a stream, the same connection may open another, so a kept connection may be used. The second try takes
+      // the same route, because bytes of the request have left by it, unless the peer reported that it did nothing.
       let wasStream = upstream?.isStream ?? false
       let wasRefused = upstream?.stream.carried?.wasRefused ?? false
       dropUpstream(worker)
@@ -258,7 +258,7 @@ final class Conversation {
     case .intercept: intercept(worker)
     case .judge: judgeTunnel(worker)
     case .tunnel:
-      // The line of a tunnel may not be written for days.
+      // It may be days until the log line of a tunnel is written.
       worker.workspace.pool.compact(&outputs.text)
       flush(to: .client, worker)
     case .closeOtherWrite:
@@ -306,7 +306,7 @@ final class Conversation {
     connector.start(worker)
   }
 
-  /// Tries another route: the same destination by that route.
+  /// Changes to another route to the same host and port.
   func turn(to route: RouteState, _ worker: Worker) -> Destination {
     guard let old = destination else { preconditionFailure("a connector without a destination") }
     let turned = worker.destinations.acquire(
@@ -397,7 +397,7 @@ final class Conversation {
       if isClean {
         worker.keep(upstream, idle: session.exchange.timeouts.upstreamIdleMilliseconds)
       } else {
-        // What came of a tunnel whose client broke off is not all of it.
+        // If the client broke off the tunnel, the upstream must not take what it received for the whole.
         let isCut =
           session.exchange.isInTunnel && session.exchange.record.outcome == .clientLeft
           && !clientSide.state.contains(.ended)
@@ -432,7 +432,7 @@ final class Conversation {
     if session.exchange.answeredItself { flags.insert(.wasRefused) } else { flags.remove(.wasRefused) }
     worker.workspace.pool.reclaim(&outputs.text)
     giveBackPipes(worker)
-    // A step under way may end within the next exchange, which may use a file of its own.
+    // File I/O under way may end during the next exchange, which may use a file of its own.
     if spool != nil { closeSpool(worker) }
     let keeps =
       ending.client == .intercept

@@ -8,7 +8,7 @@
 //      │ (collect a body that is to be re-written) ↗
 //      └ problem ────────────────────────────→ end
 //   head → (decide) → connecting → tunnel → end        CONNECT, and Upgrade by way of exchanging
-//   head → (decide) → connecting → exchanging → end    CONNECT that is intercepted: what is inside are other exchanges
+//   head → (decide) → connecting → exchanging → end    intercepted CONNECT; each request inside is another exchange
 //
 // Input that a call does not consume is presented again, with more after it. Content of known length is not copied: the
 // exchange returns `.forward(n)` and the server moves n bytes unchanged.
@@ -23,7 +23,7 @@ import Serialization
 
 public struct Exchange: ~Copyable {
   enum Phase {
-    /// Its head has arrived, or no request has begun.
+    /// No request has begun, or its head has just arrived.
     case head
     case collecting, connecting, exchanging, tunnel
   }
@@ -89,7 +89,7 @@ public struct Exchange: ~Copyable {
   public var isTunnel: Bool { request.traits.contains(.isTunnel) || phase == .tunnel }
   public var isGRPC: Bool { request.traits.contains(.isGRPC) }
   public var isInTunnel: Bool { phase == .tunnel }
-  /// Whether the upload pauses at the pace of its rule.
+  /// Whether the upload pauses to keep the pace that its rule sets.
   public var isPaused: Bool { phase == .exchanging && uploadRests }
   public var isCollecting: Bool { phase == .collecting }
   public var isConnecting: Bool { phase == .connecting }
@@ -120,8 +120,8 @@ public struct Exchange: ~Copyable {
     let allowed = rule?.protocols ?? HTTPProtocol.allCases
     return mayShareConnection ? allowed : allowed.filter { $0 != .http2 }
   }
-  /// Whether the request opens a WebSocket, for which a stream of a shared connection serves if the origin opens
-  /// tunnels on streams (RFC 8441). Any other Upgrade needs a connection of HTTP/1.1.
+  /// Whether the request opens a WebSocket that may use a stream of a shared connection. The origin must support that
+  /// (RFC 8441). Any other Upgrade needs a connection of HTTP/1.1.
   public var opensWebSocket: Bool {
     request.traits.contains(.wantsUpgrade) && request.upgrade == Self.webSocket && !upstream.carrier.contains(.isBound)
       && (rule?.protocols ?? HTTPProtocol.allCases).contains(.http2)
@@ -281,8 +281,8 @@ public struct Exchange: ~Copyable {
       && outputs.toUpstream.count <= Self.longestReplay
   }
 
-  /// Longest request, in bytes of HTTP/1.1, that goes again from a stream that its origin refused. What a client sends
-  /// within the round trip to a refusal is rarely longer, and each upload that waits for its response may hold as much.
+  /// Longest request, in bytes of HTTP/1.1, that is sent again after its origin refused the stream. A client rarely
+  /// sends more before a refusal can arrive, and each upload that waits for its response may keep this much in memory.
   static let longestReplay = 32 << 10
 
   /// Another part of the body leaves. It is kept as long as the request may have to go again.
@@ -293,7 +293,7 @@ public struct Exchange: ~Copyable {
     replay.append(bytes)
   }
 
-  /// The same for a part at the end of what leaves, from this byte on.
+  /// The same for the end of `outputs.toUpstream`, from this byte on.
   func keepForReplay(from begin: Int, _ outputs: inout Outputs, _ pool: inout BufferPool) {
     var replay = ByteBuffer()
     swap(&replay, &outputs.replay)
@@ -301,9 +301,10 @@ public struct Exchange: ~Copyable {
     swap(&replay, &outputs.replay)
   }
 
-  /// How much refusal a request bears, by its weight: four times that of a stream that was opened. An origin that ends
-  /// its connections after a number of requests refuses some several times that only wait for their turn. One that
-  /// refuses all would otherwise be asked forever.
+  /// The most that refusals of one request may weigh in total (`weightOfRefusal`): four refusals of streams that were
+  /// opened, or more of streams that were not. An origin that ends each connection after a number of requests may
+  /// several times refuse a request that is only waiting for its turn. One that refuses all would otherwise be asked
+  /// forever.
   static let mostRefusals = 32
 
   /// Sends the contents of `outputs.toUpstream` on the open connection. `parentLines`: see `UpstreamWay`.
