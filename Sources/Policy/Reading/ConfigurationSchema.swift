@@ -103,52 +103,52 @@ extension TableSchema {
   static let root = TableSchema(
     "the top level",
     [
-      KnownSetting("include", .list(.text), "Files that are read after this one: paths or shell patterns."),
-      KnownSetting("proxy", .table(.proxy), "Where the daemon listens, and what holds for every request."),
-      KnownSetting("dns", .table(.dns), "How names are looked up."),
-      KnownSetting("trust", .table(.trust), "Whose signature makes a certificate trusted."),
-      KnownSetting("authority", .table(.authority), "The local authority of tunnels that are intercepted."),
-      KnownSetting("reachability", .table(.reachability), "What the operator knows of links."),
-      KnownSetting("log", .table(.log), "What is logged, and how."),
-      KnownSetting("admin", .table(.admin), "The socket by which the daemon is watched and steered."),
-      KnownSetting("cache", .table(.cache), "Where answers are stored."),
-      KnownSetting("history", .table(.history), "The file that records what was decided."),
-      KnownSetting("defaults", .table(.defaults), "What rules inherit."),
-      KnownSetting("pins", .named(.pins), "Sets of pins, each by its name."),
-      KnownSetting("routes", .named(.route), "Ways out, each by its name."),
+      KnownSetting("include", .list(.text), "Files to read after this one: paths or shell patterns."),
+      KnownSetting("proxy", .table(.proxy), "Where the daemon listens, and what applies to every request."),
+      KnownSetting("dns", .table(.dns), "How host names are looked up."),
+      KnownSetting("trust", .table(.trust), "The trust anchors for upstream certificates."),
+      KnownSetting("authority", .table(.authority), "The local certificate authority for intercepted tunnels."),
+      KnownSetting("reachability", .table(.reachability), "What kinds of links the machine has."),
+      KnownSetting("log", .table(.log), "What is logged, and in which format."),
+      KnownSetting("admin", .table(.admin), "The admin socket, and who may use it."),
+      KnownSetting("cache", .table(.cache), "Where answers are stored, and how much."),
+      KnownSetting("history", .table(.history), "The file that records exchanges and decisions."),
+      KnownSetting("defaults", .table(.defaults), "Settings that rules inherit."),
+      KnownSetting("pins", .named(.pins), "Pin sets, by name."),
+      KnownSetting("routes", .named(.route), "Routes, by name."),
       KnownSetting("rule", .tables(.rule), "The rules, in the order in which they are tried."),
       KnownSetting(
         "expect", .tables(.expect),
-        "Requests whose treatment is to be as they say; `sallyport test` tries them."),
+        "Requests and the expected decisions; `sallyport test` checks them."),
     ])
 
   static let expect = TableSchema(
     "[[expect]]",
     [
-      KnownSetting("name", .text, "A sentence that is printed where the expectation fails, 200 bytes at most."),
+      KnownSetting("name", .text, "A sentence that is printed if the expectation fails, 200 bytes at most."),
       KnownSetting("request", .text, "Method and URL, such as \"POST https://pay.example.com/v2/charge\"."),
       KnownSetting(
         "absolute", .boolean, standard: "false",
-        "true: the program sends https:// as it is, without CONNECT."),
+        "true: the program sends an https:// URL to the proxy, without CONNECT."),
       KnownSetting(
         "user", .oneOf([.text, .integer(0...4_294_967_295)]),
-        "The local user that asks, by name or number."),
-      KnownSetting("unit", .text, "The systemd unit or slice that asks."),
+        "The local user who sends the request, by name or number."),
+      KnownSetting("unit", .text, "The systemd unit or slice that sends the request."),
       KnownSetting("client", .text, "The address from which the program connects."),
-      KnownSetting("proxy_user", .text, "The name with which the program comes, of 'credentials' in [proxy]."),
-      KnownSetting("program", .text, "The path of the executable that asks."),
+      KnownSetting("proxy_user", .text, "The name in 'credentials' of [proxy] that the program authenticates with."),
+      KnownSetting("program", .text, "The path of the executable that sends the request."),
       KnownSetting(
         "link", .word(["wired", "wifi", "wwan", "unknown", "not-reachable"]), standard: "\"unknown\"",
-        "The link by which the machine leaves."),
-      KnownSetting("verdict", .word(["allow", "deny", "ask"]), "What becomes of the request."),
-      KnownSetting("rule", .oneOf([.text, .never]), "The rule that decides; false: none matches."),
+        "The kind of link of the default route."),
+      KnownSetting("verdict", .word(["allow", "deny", "ask"]), "The expected decision."),
+      KnownSetting("rule", .oneOf([.text, .never]), "The rule that decides; false: no rule matches."),
       KnownSetting("connect", .word(["tunnel", "verify", "intercept", "deny"]), "How the tunnel is treated."),
       KnownSetting(
         "route", .oneOf([.text, .list(.text)]),
-        "The route that is tried first, or the list of all of them."),
+        "The route that is tried first, or the list of all routes."),
       KnownSetting(
         "header", .map(.oneOf([.text, .boolean])),
-        "Fields that leave for the origin: their value, true for any, false for none."),
+        "Fields of the request to the origin: a value, true for any value, false for no such field."),
     ])
 
   static let proxy = TableSchema(
@@ -156,25 +156,25 @@ extension TableSchema {
     [
       KnownSetting(
         "listen", .list(.text), standard: "[\"127.0.0.1:3128\", \"[::1]:3128\"]",
-        "Addresses with ports, no names; 64 at most."),
+        "Addresses with ports, not names; 64 at most."),
       KnownSetting(
         "workers", .oneOf([.integer(Bounds.workers), .word(["auto"])]), standard: "\"auto\"",
-        "Event loops; \"auto\" is one for each core."),
+        "The number of event loops; \"auto\" is one for each core."),
       KnownSetting(
         "name", .text, standard: "\"sallyport\"",
         "The name of the proxy in Via and Proxy-Status, 64 characters at most."),
       KnownSetting(
         "default", .word(["allow", "deny"]), standard: "\"allow\"",
-        "What a request gets that no rule matches."),
-      KnownSetting("allow_remote", .boolean, standard: "false", "Whether other machines may connect at all."),
+        "What happens to a request that no rule matches."),
+      KnownSetting("allow_remote", .boolean, standard: "false", "Whether other machines may connect."),
       KnownSetting("credentials", .secret, "Who may use the proxy: lines of user:password."),
       KnownSetting(
         "deny_addresses", .list(.text), standard: "[\"link-local\", \"multicast\", \"unspecified\"]",
-        "Addresses that are never connected to."),
-      KnownSetting("limits", .table(.limits), "The most that the daemon takes."),
-      KnownSetting("timeouts", .table(.timeouts), "How long the daemon waits."),
-      KnownSetting("contact", .text, "Whom the person at a refused client may ask, 200 bytes at most."),
-      KnownSetting("state", .text, "The directory of what outlives the daemon."),
+        "Addresses that the proxy never connects to."),
+      KnownSetting("limits", .table(.limits), "Limits on what clients and upstreams may use."),
+      KnownSetting("timeouts", .table(.timeouts), "How long the daemon waits for what."),
+      KnownSetting("contact", .text, "Whom a refused user should ask, 200 bytes at most."),
+      KnownSetting("state", .text, "The directory in which temporary rules survive a restart."),
     ])
 
   static let limits = TableSchema(
@@ -183,11 +183,11 @@ extension TableSchema {
       KnownSetting("connections", .integer(Bounds.connections), standard: "10000", "Open client connections."),
       KnownSetting(
         "header_bytes", .size(Bounds.headerBytes), standard: "\"64KiB\"",
-        "Bytes in the head of a request or of a response."),
+        "Bytes in the head of a request or response."),
       KnownSetting("headers", .integer(Bounds.headers), standard: "128", "Fields in a head."),
       KnownSetting(
         "buffered_body", .size(Bounds.bufferedBody), standard: "\"1MiB\"",
-        "The most that is held of one body to check or rewrite it."),
+        "How much of one body is held to check or rewrite it."),
       KnownSetting(
         "idle_per_host", .integer(Bounds.idlePerHost), standard: "64",
         "Idle connections that are kept for each upstream."),
@@ -196,22 +196,22 @@ extension TableSchema {
         "Requests that one HTTP/2 connection of a client may have open at once."),
       KnownSetting(
         "stream_resets", .integer(Bounds.streamResets), standard: "200",
-        "How many of its requests an HTTP/2 client may reset in ten seconds."),
+        "Requests that an HTTP/2 client may reset in ten seconds."),
       KnownSetting(
         "held_bodies", .size(Bounds.heldBodies), standard: "\"64MiB\"",
-        "All bodies that are held at once, of all connections."),
+        "Memory for all bodies that are held at once."),
       KnownSetting(
         "json_depth", .integer(Bounds.jsonDepth), standard: "512",
         "How deep arrays and objects of a JSON body may nest."),
       KnownSetting(
         "image_pixels", .integer(Bounds.imagePixels), standard: "100_000_000",
-        "Width times height of an image that is accepted."),
+        "The largest image that is accepted, as width times height."),
       KnownSetting(
         "connections_per_host", .integer(Bounds.connectionsPerHost), standard: "0",
-        "Connections to one host at a time; 0 is no cap."),
+        "Connections to one host at a time; 0 means no limit."),
       KnownSetting(
         "share", .number(Bounds.share), standard: "0.25",
-        "The part of each limit that one client may hold while others wait."),
+        "The part of a limit that one client may use while others wait."),
     ])
 
   static let timeouts = TableSchema(
@@ -230,15 +230,17 @@ extension TableSchema {
         "response_header", .duration(Bounds.duration), standard: "\"60s\"",
         "From the end of the request to the head of the response."),
       KnownSetting(
-        "body_stall", .duration(Bounds.duration), standard: "\"60s\"", "Without a byte either way within a body."),
+        "body_stall", .duration(Bounds.duration), standard: "\"60s\"",
+        "Without a byte in either direction during a body."),
       KnownSetting(
         "upstream_idle", .duration(Bounds.duration), standard: "\"60s\"",
         "How long an idle upstream connection is kept."),
       KnownSetting(
-        "tunnel_idle", .duration(Bounds.duration), standard: "\"1h\"", "Without a byte either way within a tunnel."),
+        "tunnel_idle", .duration(Bounds.duration), standard: "\"1h\"", "Without a byte in either direction in a tunnel."
+      ),
       KnownSetting(
         "drain", .duration(Bounds.duration), standard: "\"30s\"",
-        "What requests under way are given when the daemon stops."),
+        "How long requests under way may continue when the daemon stops."),
     ])
 
   static let dns = TableSchema(
@@ -246,20 +248,21 @@ extension TableSchema {
     [
       KnownSetting(
         "servers", .list(.text), standard: "[]",
-        "Name servers; none: those of /etc/resolv.conf, and /etc/hosts."),
-      KnownSetting("timeout", .duration(Bounds.duration), standard: "\"5s\"", "For one look-up, all tries together."),
+        "Name servers; if empty, /etc/hosts and those of /etc/resolv.conf are used."),
       KnownSetting(
-        "cache", .duration(Bounds.durationOrZero), standard: "\"60s\"", "The longest that an answer is kept."),
+        "timeout", .duration(Bounds.duration), standard: "\"5s\"", "For one look-up, with all its attempts."),
+      KnownSetting(
+        "cache", .duration(Bounds.durationOrZero), standard: "\"60s\"", "How long an answer is kept at most."),
     ])
 
   static let log = TableSchema(
     "[log]",
     [
       KnownSetting(
-        "format", .word(["auto", "journal", "text", "json"]), standard: "\"auto\"", "What lines look like."),
+        "format", .word(["auto", "journal", "text", "json"]), standard: "\"auto\"", "The format of the log."),
       KnownSetting(
         "level", .word(["error", "warning", "info", "debug"]), standard: "\"info\"",
-        "The least important messages that are written; lines of requests always are."),
+        "The least severe messages that are logged. It does not affect the lines of requests."),
       KnownSetting("access", .boolean, standard: "true", "One line for each request or tunnel."),
       KnownSetting(
         "who", .boolean, standard: "true",
@@ -271,12 +274,12 @@ extension TableSchema {
     [
       KnownSetting(
         "socket", .text, standard: "\"/run/sallyport/admin.sock\"",
-        "The socket of the API, a path of 107 bytes at most."),
+        "The path of the admin socket, 107 bytes at most."),
       KnownSetting("metrics", .text, "An address with a port that serves GET /metrics for Prometheus."),
       KnownSetting(
         "operators", .list(.oneOf([.text, .integer(0...4_294_967_295)])), standard: "[]",
-        "Users who may reload and drain the daemon by the socket."),
-      KnownSetting("web", .text, "A loopback address with a port where browsers find the dashboard."),
+        "Users who may also act through the socket: reload, drain, allow, cancel, purge."),
+      KnownSetting("web", .text, "A loopback address with a port that serves the dashboard to browsers."),
     ])
 
   static let trust = TableSchema(
@@ -284,11 +287,11 @@ extension TableSchema {
     [
       KnownSetting(
         "anchors", .text, standard: "\"system\"",
-        "Whose signature makes a certificate trusted: \"system\", a file or a directory."),
+        "The trust anchors: \"system\", a file or a directory."),
       KnownSetting(
         "profile", .word(["public", "private"]),
         standard: "\"public\" for the system's anchors, \"private\" for others",
-        "What certificates are held to beyond what OpenSSL asks."),
+        "What certificates must satisfy beyond the checks of OpenSSL."),
     ])
 
   static let authority = TableSchema(
@@ -296,42 +299,44 @@ extension TableSchema {
     [
       KnownSetting(
         "directory", .text, standard: "\"/var/lib/sallyport/authority\"",
-        "Where the files of the authority are."),
-      KnownSetting("key", .secret, "Its private key, where that is kept elsewhere than in authority.key."),
+        "The directory with the files of the authority."),
+      KnownSetting("key", .secret, "Its private key, if that is not kept in authority.key."),
     ])
 
   static let cache = TableSchema(
     "[cache]",
     [
-      KnownSetting("directory", .text, "Where answers are kept on a disk as well."),
+      KnownSetting("directory", .text, "A directory to keep answers on disk as well."),
       KnownSetting(
-        "memory", .size(Bounds.cacheMemory), standard: "\"64MiB\"", "What stored answers may take in memory."),
+        "memory", .size(Bounds.cacheMemory), standard: "\"64MiB\"", "How much memory stored answers may use."),
       KnownSetting(
-        "disk", .size(Bounds.cacheMemory), standard: "\"2GiB\"", "What stored answers may take on the disk."),
+        "disk", .size(Bounds.cacheMemory), standard: "\"2GiB\"", "How much disk space stored answers may use."),
       KnownSetting(
         "purge_to", .number(Bounds.purgeTo), standard: "0.6",
-        "The part of its size to which a full store is purged."),
-      KnownSetting("object", .size(Bounds.cacheObject), standard: "\"1GiB\"", "The longest content that is stored."),
+        "The fraction of its size to which a full store is purged."),
+      KnownSetting("object", .size(Bounds.cacheObject), standard: "\"1GiB\"", "The longest answer that is stored."),
       KnownSetting(
         "targets", .list(.text), standard: "[]",
-        "Fields that speak to this cache in place of Cache-Control (RFC 9213)."),
+        "Fields that override Cache-Control for this cache (RFC 9213)."),
     ])
 
   static let history = TableSchema(
     "[history]",
     [
-      KnownSetting("file", .text, standard: "\"/var/lib/sallyport/history.db\"", "The file, a database of SQLite."),
-      KnownSetting("keep", .duration(Bounds.historyKeep), standard: "\"30d\"", "How long an exchange stays in it."),
       KnownSetting(
-        "size", .size(Bounds.historySize), standard: "\"512MiB\"", "The most that it takes on the disk."),
+        "file", .text, standard: "\"/var/lib/sallyport/history.db\"", "The path of the file, an SQLite database."),
+      KnownSetting(
+        "keep", .duration(Bounds.historyKeep), standard: "\"30d\"", "How long an exchange stays in the history."),
+      KnownSetting(
+        "size", .size(Bounds.historySize), standard: "\"512MiB\"", "The largest size of the file."),
     ])
 
   static let defaults = TableSchema(
     "[defaults]",
     [
-      KnownSetting("security", .table(.security), "What rules inherit of [rule.security]."),
-      KnownSetting("request", .table(.request), "What rules inherit of [rule.request]."),
-      KnownSetting("response", .table(.response), "What rules inherit of [rule.response]."),
+      KnownSetting("security", .table(.security), "What rules inherit in [rule.security]."),
+      KnownSetting("request", .table(.request), "What rules inherit in [rule.request]."),
+      KnownSetting("response", .table(.response), "What rules inherit in [rule.response]."),
     ])
 
   static let reachability = TableSchema(
@@ -339,59 +344,61 @@ extension TableSchema {
     [
       KnownSetting(
         "interfaces", .map(.word(["wired", "wifi", "wwan"])),
-        "Kinds of links by the name of the network device.")
+        "The kind of link of each network device, by name.")
     ])
 
   static let pins = TableSchema(
     "[pins.NAME]",
     [
       KnownSetting(
-        "mode", .word(["public-key", "certificate", "none"]), standard: "\"public-key\"", "What is pinned."),
+        "mode", .word(["public-key", "certificate", "none"]), standard: "\"public-key\"",
+        "Whether public keys or whole certificates are pinned."),
       KnownSetting("spki", .list(.text), "SHA-256 of each key: sha256/ and base64, or 64 hexadecimal digits."),
       KnownSetting("certificates", .list(.text), "Certificates, PEM or DER: files, patterns, or directories."),
-      KnownSetting("expires", .date, "The last day on which the set holds, by UTC, without quotes."),
+      KnownSetting("expires", .date, "The last day on which the set applies, in UTC, without quotes."),
       KnownSetting("on_expiry", .word(["fail", "report"]), standard: "\"fail\"", "What happens after that day."),
       KnownSetting(
         "enforce", .boolean, standard: "true",
-        "false: a chain without a pin is allowed, logged and counted."),
+        "false: a chain without a pinned key is allowed, logged and counted."),
     ])
 
   static let secret = TableSchema(
     "a secret",
     [
-      KnownSetting("file", .text, "The content of a file."),
-      KnownSetting("credential", .text, "What systemd hands to the service by LoadCredential=NAME:PATH."),
-      KnownSetting("env", .text, "An environment variable."),
+      KnownSetting("file", .text, "A file that contains the secret."),
+      KnownSetting("credential", .text, "The name of a systemd credential (LoadCredential=NAME:PATH)."),
+      KnownSetting("env", .text, "An environment variable that contains the secret."),
     ])
 
   static let route = TableSchema(
     "[routes.NAME]",
     [
       KnownSetting("via", .text, "Required: \"direct\", or the URL of a parent proxy, http://, https:// or socks5://."),
-      KnownSetting("credentials", .table(.routeCredentials), "How a parent is shown who the proxy is."),
+      KnownSetting("credentials", .table(.routeCredentials), "The credentials for the parent proxy."),
       KnownSetting(
         "protocols", .list(.word(["h2", "http/1.1"])), standard: "[\"h2\", \"http/1.1\"]",
-        "What an https:// parent is offered, in this order."),
+        "The protocols that an https:// parent is offered, in this order."),
       KnownSetting(
         "when", .list(.word(["wired", "wifi", "wwan", "unknown", "not-reachable"])),
-        "Only while the parent, or the destination, is reached by a link of these kinds."),
-      KnownSetting("interface", .text, "The network device by which connections leave."),
+        "Used only while the parent, or else the destination, is reached over a link of these kinds."),
+      KnownSetting("interface", .text, "The network device for outgoing connections."),
       KnownSetting(
         "unreachable", .word(["fail", "wait"]), standard: "\"fail\"",
-        "What becomes of requests while no route of the rule can be used."),
-      KnownSetting("wait", .duration(Bounds.wait), standard: "\"30s\"", "The longest that a request is held."),
-      KnownSetting("security", .table(.security), "What the certificate of an https:// parent is held to."),
+        "What happens to requests while no route of the rule can be used."),
+      KnownSetting("wait", .duration(Bounds.wait), standard: "\"30s\"", "How long a request is held at most."),
+      KnownSetting("security", .table(.security), "What the certificate of an https:// parent must satisfy."),
     ])
 
   static let routeCredentials = TableSchema(
     "[routes.NAME.credentials]",
     [
-      KnownSetting("scheme", .word(["basic", "digest", "negotiate"]), standard: "\"basic\"", "How they are shown."),
+      KnownSetting(
+        "scheme", .word(["basic", "digest", "negotiate"]), standard: "\"basic\"", "The authentication scheme."),
       KnownSetting("username", .text, "The name of the user."),
       KnownSetting("password", .secret, "The password."),
-      KnownSetting("keytab", .oneOf([.text, .secret]), "The keys of the client that the proxy is to Kerberos."),
+      KnownSetting("keytab", .oneOf([.text, .secret]), "The keytab with the keys of the proxy's Kerberos principal."),
       KnownSetting(
         "principal", .text, standard: "the first of the keytab",
-        "Whose keys of the keytab, as in proxy@EXAMPLE.ORG."),
+        "The principal in the keytab to use, such as proxy@EXAMPLE.ORG."),
     ])
 }

@@ -5,7 +5,7 @@ import Reachability
 struct LinkCondition: RuleCondition {
   static let setting = KnownSetting(
     "when", .list(.word(ReachabilityStatus.allCases.map(\.rawValue))),
-    "By what link the default route of the machine leaves just now.")
+    "The kind of link that carries the machine's default route at the moment.")
   static let subject = ConditionSubject.sender
 
   let links: [ReachabilityStatus]

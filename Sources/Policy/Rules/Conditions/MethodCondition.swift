@@ -3,7 +3,7 @@
 import Bytes
 
 struct MethodCondition: RuleCondition {
-  static let setting = KnownSetting("methods", .list(.text), "Methods, to the letter.")
+  static let setting = KnownSetting("methods", .list(.text), "Methods, in the exact spelling.")
   static let subject = ConditionSubject.request
 
   let methods: [String]

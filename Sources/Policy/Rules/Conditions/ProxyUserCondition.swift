@@ -4,7 +4,7 @@ import Bytes
 
 struct ProxyUserCondition: RuleCondition {
   static let setting = KnownSetting(
-    "proxy_users", .list(.text), "Names of 'credentials' in [proxy] with whose password the client comes.")
+    "proxy_users", .list(.text), "Names in 'credentials' of [proxy] that the client authenticates with.")
   static let subject = ConditionSubject.sender
 
   let names: [String]

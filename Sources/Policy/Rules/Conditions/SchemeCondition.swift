@@ -2,7 +2,7 @@
 
 struct SchemeCondition: RuleCondition {
   static let setting = KnownSetting(
-    "schemes", .list(.word(Scheme.allCases.map(\.rawValue))), "Schemes; that of a tunnel is https.")
+    "schemes", .list(.word(Scheme.allCases.map(\.rawValue))), "Schemes; a tunnel counts as https.")
   static let subject = ConditionSubject.destination
 
   let schemes: [Scheme]

@@ -2,7 +2,7 @@
 
 struct UnitCondition: RuleCondition {
   static let setting = KnownSetting(
-    "units", .list(.text), "systemd units that the client runs in, or slices that those are in.")
+    "units", .list(.text), "systemd units that the client runs in, or slices that contain them.")
   static let subject = ConditionSubject.sender
   static let asksFor = SenderFacts.client
 

@@ -13,7 +13,7 @@ extension Bounds {
 struct UserCondition: RuleCondition {
   static let setting = KnownSetting(
     "users", .list(.oneOf([.text, .integer(0...4_294_967_294)])),
-    "Local users that own the socket of the client, by name or number.")
+    "Local users who own the client's socket, by name or number.")
   static let subject = ConditionSubject.sender
   static let asksFor = SenderFacts.client
 
