@@ -31,7 +31,7 @@ import Transport
   private static func everything(_ record: inout ExchangeRecord) {
     record.client = LocalClient(userID: 1001, user: "kiosk", cgroup: ["system.slice", "till.service"])
     record.program = "/usr/bin/odd name"
-    record.proxyUser = "ci"
+    record.credential = ProxyCredential(userAndPassword: Array("ci:secret".utf8))
     record.decision = Decision(verdict: .allow, reason: .rule, rule: 0)
     record.outcome = .problem(.unacceptableContentType)
     record.finding = Finding(

@@ -38,7 +38,7 @@ import Transport
       record.client = LocalClient(
         userID: 100_005, user: "kiosk", owners: [1000, 1001], cgroup: ["system.slice", "till.service"])
       record.program = "/usr/bin/odd name"
-      record.proxyUser = "ci"
+      record.credential = ProxyCredential(userAndPassword: Array("ci:secret".utf8))
       record.decision = Decision(verdict: .allow, reason: .rule, rule: 0)
       record.outcome = .problem(.unacceptableContentType)
       record.violation = .unacceptableStatus

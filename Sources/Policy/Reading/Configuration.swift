@@ -60,6 +60,11 @@ public struct ProxySettings: Hashable, Sendable {
     ListenAddress(address: IPAddress(ipv4: 0x7f00_0001), port: 3128),
     ListenAddress(address: IPAddress(ipv6High: 0, low: 1), port: 3128),
   ]
+  /// Whether a client that has shown this, name and password, may use the proxy.
+  public func accepts(_ credential: ProxyCredential?) -> Bool {
+    credentials.isEmpty || credential.map(credentials.contains) ?? false
+  }
+
   /// nil is "auto": one event loop per core.
   public var workers: Int? = nil
   public var name = "sallyport"

@@ -52,12 +52,15 @@ extension Conversation {
   func denialNow(_ worker: Worker) -> String? {
     guard !flags.contains(.closed), ending == nil, !hasNoClient else { return nil }
     if let interior = session.origin.interior,
-      Exchange.problem(ofTunnel: interior, session.tunnelSender, worker.policy, &worker.workspace) != nil
+      Exchange.problem(
+        ofTunnel: interior, openedBy: session.tunnelSender, with: session.origin.credential, worker.policy,
+        &worker.workspace) != nil
     {
       return "it"
     }
     guard session.isInExchange else { return nil }
     let record = session.exchange.record
+    if record.decision != nil, !worker.policy.configuration.proxy.accepts(record.credential) { return "it" }
     guard record.decision != nil, !record.target.isEmpty,
       case .success(let request) = NamedRequest.read(
         method: outputs.text.string(record.method), url: outputs.text.string(record.target))

@@ -47,7 +47,7 @@ extension Conversation {
     caching.awaitsHead = false
     switch caching.request.method {
     case .unsafe, .safe:
-      if (200..<400).contains(status) { invalidate(caching, fields, now: now) }
+      if (200..<400).contains(status) { invalidate(caching, fields, worker) }
       // The exchange may answer a challenge.
       caching.awaitsHead = status == 401
       return false
@@ -100,6 +100,8 @@ extension Conversation {
   /// nil: nothing is stored.
   private func storing(_ fields: MessageFields, _ caching: Caching, _ input: Span<UInt8>, _ worker: Worker) -> Storing?
   {
+    // A certificate that passes only because nothing is enforced: once it is, the store would go on serving the answer.
+    if upstream?.isDoubtful ?? false { return nil }
     let status = worker.workspace.response.status
     let announced = announcedLength(worker.workspace.response)
     let disk = caching.cache.disk
@@ -121,6 +123,10 @@ extension Conversation {
       wall: worker.workspace.wallMilliseconds,
       targets: caching.cache.targets)
     if head.refusal(toStoreFor: caching.request) != nil { return nil }
+    if status >= 500, caching.stored?.head.bridgesFailures(by: caching.request.rule, at: caching.time(worker)) ?? false
+    {
+      return nil
+    }
     let file = disk?.newFile()
     return Storing(answer: answer(head, Content(announced: announced, spills: file != nil), file: file, caching))
   }
@@ -197,8 +203,13 @@ extension Conversation {
   }
 
   /// RFC 9111, 4.4: what an unsafe request has changed, and what its answer names at the same origin.
-  private func invalidate(_ caching: Caching, _ fields: MessageFields, now: Int64) {
-    for key in caching.key.invalidated(by: fields) { caching.cache.removeAll(ofResource: key, now: now) }
+  private func invalidate(_ caching: Caching, _ fields: MessageFields, _ worker: Worker) {
+    let now = caching.time(worker)
+    for key in caching.key.invalidated(by: fields) {
+      caching.cache.removeAll(ofResource: key, now: now)
+      // A reload may have replaced the store since the request began.
+      if let present = worker.live.cache, present !== caching.cache { present.removeAll(ofResource: key, now: now) }
+    }
   }
 
   /// RFC 9111, 4.3.5.
@@ -217,7 +228,8 @@ extension Conversation {
       stored.head.freshened(
         by: fields, answering: caching.request, requested: caching.requested,
         received: caching.time(worker), wall: worker.workspace.wallMilliseconds, targets: caching.cache.targets))
-    let forbids = fresh.head.refusal(toStoreFor: caching.request, isStored: true) != nil
+    let forbids =
+      upstream?.isDoubtful ?? false || fresh.head.refusal(toStoreFor: caching.request, isStored: true) != nil
     if forbids { caching.cache.remove(stored) } else { caching.cache.replace(stored, by: fresh) }
     return (fresh, !forbids)
   }
@@ -319,7 +331,7 @@ extension Conversation {
     let status = worker.workspace.response.status
     let range = status == 206 ? ContentRange(fields) : nil
     if let range, announcedLength(worker.workspace.response) == UInt64(range.bytes.count), fetch.isContinued(by: range),
-      fetch.answer.head.isSameRepresentation(as: fields)
+      fetch.answer.head.isSameRepresentation(as: fields), !line.isDoubtful
     {
       let terms = terms(skipping: 0, limits, worker)
       input.consume(headBytes)

@@ -329,7 +329,7 @@ final class Conversation {
   }
 
   /// The security policy for the destination; nil without TLS.
-  private var originSecurity: OriginSecurity? {
+  var originSecurity: OriginSecurity? {
     session.exchange.usesTLS ? live.security(session.exchange.security, enforces: session.exchange.enforces) : nil
   }
 
@@ -347,7 +347,7 @@ final class Conversation {
       mine.pair(with: other)
     }
     if let report = upstream.report {
-      session.exchange.noteReport(report.kind, report.finding, isForgiven: upstream.isForgiven)
+      session.exchange.noteReport(report.kind, report.finding, isForgiven: report.isForgiven)
     }
     upstreamSide.state.remove([.ended, .unwatched, .broken, .sawInput])
     awaitsRoom = false

@@ -134,9 +134,11 @@ extension Worker {
   func line(of endpoint: HTTP2Endpoint, _ upstream: Upstream, for connector: Connector) -> Line {
     let slot = occupy(.attempt(connector))
     let carrier = HTTP2Carrier(endpoint.connection.open(), of: endpoint, servedBy: slot)
-    return Line(
+    let line = Line(
       slot: slot, Candidate(address: upstream.address, path: upstream.path),
       ByteStream(carrier, by: upstream.descriptor))
+    line.report = upstream.report
+    return line
   }
 }
 

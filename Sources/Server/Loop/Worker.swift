@@ -372,6 +372,7 @@ final class Worker {
 
   /// From here on, `live` decides requests. What was opened under security policies that it does not have is closed.
   private func take(_ live: LivePolicy) {
+    if live.policy.configuration.dns != self.live.policy.configuration.dns { forgetNames() }
     self.live = live
     ampleHeldBytes = Self.ampleHeldBytes(live.policy.configuration.limits)
     statistics.take(live.policy)

@@ -475,6 +475,8 @@ public final class Daemon: AdminHost {
     shared.resolver.configure(Self.resolverSettings(policy))
     shared.quota.setLimit(policy.configuration.limits.connectionsPerHost, share: policy.configuration.limits.share)
     monitor.name(policy.configuration.reachability.interfaces)
+    // A parent that was corrected has not failed yet.
+    if Set(policy.rules.flatMap(\.routes)) != Set(state.policy.rules.flatMap(\.routes)) { shared.health.forget() }
     // This comes before any loop asks again who its clients are.
     shared.clients.forget()
     for mailbox in shared.mailboxes { mailbox.post(.policy(live)) }
@@ -482,10 +484,10 @@ public final class Daemon: AdminHost {
     shared.pins.keep(policy)
     state.policy = policy
     state.authorityEnds = live.authorityEnds
-    // From here on, the directory belongs to another store.
-    if let old = state.cache, old !== live.cache { old.disk?.stop() }
-    state.cache = live.cache
     let cache = live.cache
+    // From here on, the directory belongs to another store.
+    if let old = state.cache, old !== cache { old.disk?.stop { cache?.disk?.retry() } }
+    state.cache = cache
     cacheInForce.withLock { $0 = cache }
     state.reloads += 1
     state.failure = nil

@@ -24,6 +24,8 @@ final class Line {
   var early = ByteBuffer()
   /// Bytes still to be sent to a parent.
   var toParent = ByteBuffer()
+  /// About the certificate of a parent.
+  var report: CertificateReport? = nil
 
   init(slot: Int, _ candidate: Candidate, _ descriptor: Descriptor, interest: Interest) {
     self.slot = slot

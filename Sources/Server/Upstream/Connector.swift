@@ -65,7 +65,7 @@ final class Connector {
   let policy: Policy
   private(set) lazy var timeouts = policy.timeouts(of: rule)
   let rule: Int?
-  /// The security policy that the destination of a tunnel has to satisfy before the tunnel opens.
+  /// The security policy that the destination of a tunnel has to satisfy, by each route, before the tunnel opens.
   let verification: OriginSecurity?
   var isVerified = false
   var stage = Stage.idle
@@ -163,6 +163,7 @@ final class Connector {
 
   func tryRoute(_ worker: Worker) {
     guard let conversation else { return }
+    isVerified = false
     if destination.via !== route { destination = conversation.turn(to: route, worker) }
     chooseWebSocketProtocols()
     if refusesParent(worker) { return }
@@ -516,8 +517,7 @@ final class Connector {
     worker.watch(upstream.stream, &upstream.interest, .read, upstream.slot)
     upstream.holdsPlace = hasPlace
     upstream.holder = hasPlace ? identity : nil
-    upstream.report = tls?.report.map { (Problem.Kind($0.kind), Finding($0, of: destination.name)) }
-    upstream.isForgiven = tls?.isForgiven ?? false
+    upstream.noteReport(of: tls, over: line)
     if let token = line.token, upstream.destination.isParent { upstream.show(token) }
     upstream.codePoint = codePoint
     hasPlace = false

@@ -61,6 +61,7 @@ extension Connector {
       routeFailed(UpstreamFailure(failure.problem.kind, "\(place): \(failure.problem.detail)"), .dead, worker)
     case .done:
       note(tls, line, of: place, worker)
+      line.report = CertificateReport(tls, of: place, isParent: true)
       line.stream.tls = tls.stream
       stage = .idle
       setTimer(.max, worker)
@@ -87,6 +88,7 @@ extension Connector {
     let upstream = worker.adopt(line, parent, by: route)
     worker.watch(upstream.stream, &upstream.interest, .read, upstream.slot)
     upstream.codePoint = codePoint
+    upstream.report = line.report
     guard let endpoint = worker.multiplex(upstream, for: conversation) else {
       worker.close(upstream)
       return routeFailed(UpstreamFailure(.tlsFailed, "\(place): no memory for HTTP/2."), .failed, worker)

@@ -214,10 +214,7 @@ final class Upstream {
   var holdsPlace = false
   /// The client it counts for; nil while it is kept.
   var holder: Claimant? = nil
-  /// What the security policy would have refused about its certificate if it or its pins were enforced.
-  var report: (kind: Problem.Kind, finding: Finding)? = nil
-  /// Whether the policy refuses its certificate and the rule, unenforced, allowed it.
-  var isForgiven = false
+  var report: CertificateReport? = nil
   /// Whether a connector that waited for a place is about to use it.
   var isReserved = false
   /// Whether it has been closed, for those who still refer to it.
@@ -250,10 +247,15 @@ final class Upstream {
     codePoint = line.codePoint
     way.wire = .http2
     report = line.report
-    isForgiven = line.isForgiven
   }
 
   var descriptor: Descriptor { stream.descriptor }
+
+  /// Whether the policy refuses the certificate of the destination and the rule, unenforced, allowed it.
+  var isForgiven: Bool { report.map { $0.isForgiven && !$0.isOfParent } ?? false }
+
+  /// Whether what comes from it may be from another than the destination, and passes because nothing is enforced.
+  var isDoubtful: Bool { report.map { !$0.isOfParent || destination.security == nil } ?? false }
 
   /// Whether it is one stream of a connection that others share: it serves one exchange. (TLS with the destination over
   /// a stream of a parent is a connection of its own.)

@@ -6,6 +6,33 @@ import Security
 import Session
 import Transport
 
+/// What a security policy would have refused about the certificate of a connection if it or its pins were enforced.
+struct CertificateReport {
+  let kind: Problem.Kind
+  let finding: Finding
+  /// The policy refuses the certificate; otherwise only its pins would have.
+  let isForgiven: Bool
+  /// The certificate is that of a parent.
+  let isOfParent: Bool
+
+  /// nil: the handshake has nothing to report. `name`: whose certificate it is, for people.
+  init?(_ handshake: OriginHandshake, of name: String, isParent: Bool) {
+    guard let failure = handshake.report else { return nil }
+    kind = Problem.Kind(failure.kind)
+    finding = Finding(failure, of: name)
+    isForgiven = handshake.isForgiven
+    isOfParent = isParent
+  }
+}
+
+extension Upstream {
+  /// `tls`: its own handshake, if it has just had one.
+  func noteReport(of tls: OriginHandshake?, over line: Line) {
+    let own = destination.isParent ? nil : tls.flatMap { CertificateReport($0, of: destination.name, isParent: false) }
+    report = own ?? line.report
+  }
+}
+
 final class OriginHandshake {
   enum Progress {
     case done

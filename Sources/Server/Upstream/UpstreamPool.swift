@@ -115,7 +115,8 @@ extension Worker {
   private func saveSessions(of upstream: Upstream) {
     // A certificate that passed although it would be refused is judged again each time. Sessions of a policy that is
     // gone are of no use.
-    if let tls = upstream.tls, upstream.report == nil, let key = upstream.destination.key, live.contains(key.security) {
+    if upstream.report != nil { return }
+    if let tls = upstream.tls, let key = upstream.destination.key, live.contains(key.security) {
       for session in tls.takeSessions() { sessions.insert(session, for: key) }
     }
     if let tls = upstream.parentTLS, let key = upstream.route.parent?.key, upstream.route.isInForce {

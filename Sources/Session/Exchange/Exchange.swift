@@ -75,7 +75,7 @@ public struct Exchange: ~Copyable {
     record.wire = origin.wire
     client.address = origin.address
     record.program = origin.program
-    if origin.interior != nil { record.proxyUser = origin.proxyUser }
+    if origin.interior != nil { record.credential = origin.credential }
     record.begun = now
     record.begunMicroseconds = workspace.turnMicroseconds
     record.begunWall = workspace.wallMilliseconds

@@ -50,7 +50,9 @@ public struct ExchangeRecord: Sendable {
   /// Path of the sender's executable, as the kernel reports it; nil if unknown or not needed.
   public internal(set) var program: String? = nil
   /// The user that the client named in Proxy-Authorization, with the right password; nil: none.
-  public internal(set) var proxyUser: String? = nil
+  public var proxyUser: String? { credential?.user }
+  /// With what the client has shown that it is that user.
+  public internal(set) var credential: ProxyCredential? = nil
   /// The operator who allowed or denied it; nil: none did.
   public internal(set) var answeredBy: String? = nil
   /// Name of the route that was used; nil if nothing was opened.

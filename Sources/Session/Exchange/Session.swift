@@ -17,8 +17,8 @@ public struct RequestOrigin: Sendable {
   public var address: IPAddress? = nil
   /// Path of the client's executable; nil if unknown.
   public var program: String? = nil
-  /// The user that the client last named with the right password. Requests inside a tunnel belong to that user too.
-  var proxyUser: String? = nil
+  /// What the client last showed, name and right password. Requests inside a tunnel belong to that user too.
+  public internal(set) var credential: ProxyCredential? = nil
   /// The intercepted tunnel, if one is open: every request is inside it.
   public internal(set) var interior: Exchange.Interior? = nil
   /// The client's protocol.
@@ -84,7 +84,7 @@ public struct Session: ~Copyable {
 
   /// Who has opened the intercepted tunnel.
   public var tunnelSender: Sender {
-    Sender(client: origin.client, address: origin.address, proxyUser: origin.proxyUser, program: origin.program)
+    Sender(client: origin.client, address: origin.address, proxyUser: origin.credential?.user, program: origin.program)
   }
 
   public var isIdle: Bool { phase == .idle }
@@ -282,7 +282,7 @@ public struct Session: ~Copyable {
   /// rest.
   public mutating func exchangeEnded(now: Int64, keeps: Bool) {
     origin.interior = exchange.tunnel.interior
-    origin.proxyUser = exchange.record.proxyUser
+    origin.credential = exchange.record.credential
     origin.isLast = false
     awaitedRepeat = exchange.awaitedRepeat
     exchange.sentAll(toClient: true)

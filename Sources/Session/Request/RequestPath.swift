@@ -7,7 +7,7 @@ import Policy
 extension Exchange {
   /// Longest body, in bytes, that is kept for a retry until the response begins.
   static let longestReplayedBody: UInt64 = 16 << 10
-  private static let rangeName = Array("range".utf8)
+  static let rangeName = Array("range".utf8)
   /// Longest path, in bytes, in a log line.
   static let longestLoggedPath = 1024
   /// The same for a method, and for host and port: any that can be served are shorter.
@@ -256,7 +256,7 @@ extension Exchange {
         return Problem(
           .authenticationRequired, "Proxy-Authorization with Basic credentials that the proxy knows was expected.")
       }
-      record.proxyUser = known.user
+      record.credential = known
     }
     if workspace.request.form == .asterisk { return nil }
     if let fault = setHost(bytes, &workspace) {
@@ -331,7 +331,10 @@ extension Exchange {
   /// Credentials for the proxy came with CONNECT.
   mutating func judgeInterior(_ bytes: Span<UInt8>, _ workspace: inout Workspace) -> Problem? {
     guard let interior = tunnel.interior else { return nil }
-    if tunnel.isUnchecked, let problem = Self.problem(ofTunnel: interior, sender, policy, &workspace) {
+    if tunnel.isUnchecked,
+      let problem = Self.problem(
+        ofTunnel: interior, openedBy: sender, with: record.credential, policy, &workspace)
+    {
       client.terms.remove(.persists)
       return problem
     }

@@ -84,6 +84,7 @@ extension Exchange {
   }
 
   private static let trailerName = Array("trailer".utf8)
+  private static let ifRangeName = Array("if-range".utf8)
   private static let cookieName = Array("cookie".utf8)
   private static let contentTypeName = Array("content-type".utf8)
 
@@ -145,6 +146,12 @@ extension Exchange {
     fields.dropRepeatedLength()
     if !edits.cookies { fields.drop(.cookie) }
     for name in edits.fields.removed { fields.drop(name, in: bytes) }
+    // The client has a part of a changed body, of which the origin's validators say nothing: it gets the whole.
+    let changesBodies = record.decision.flatMap { policy.response(of: $0) }?.removesNulls ?? false
+    if changesBodies, fields.contains(Self.ifRangeName, in: bytes) {
+      fields.drop(Self.ifRangeName, in: bytes)
+      fields.drop(Self.rangeName, in: bytes)
+    }
   }
 
   private func writeMaxForwards(_ bytes: Span<UInt8>, _ head: inout RequestHead, to out: inout ByteBuffer) {

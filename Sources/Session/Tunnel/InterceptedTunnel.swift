@@ -8,10 +8,10 @@ import Policy
 extension Exchange {
   /// Why the policy in force does not allow an intercepted tunnel that is open; nil: it does.
   public static func problem(
-    ofTunnel interior: Interior, _ sender: Sender, _ policy: Policy, _ workspace: inout Workspace
+    ofTunnel interior: Interior, openedBy sender: Sender, with credential: ProxyCredential?, _ policy: Policy,
+    _ workspace: inout Workspace
   ) -> Problem? {
-    let credentials = policy.configuration.proxy.credentials
-    if !credentials.isEmpty, !credentials.contains(where: { $0.user == sender.proxyUser }) {
+    if !policy.configuration.proxy.accepts(credential) {
       return Problem(.denied, "The credentials that the tunnel was opened with are not valid any more.")
     }
     _ = workspace.decisions.host.set(interior.host.span)
