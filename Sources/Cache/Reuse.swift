@@ -65,17 +65,30 @@ extension StoredHead {
     if !request.mayUseUnconfirmed || isNeverServedStale || age(at: now) == nil { return false }
     let left = timeToLive(at: now, by: request.rule)
     if left > 0 { return true }
+    if isError { return false }
     let allowed = [directives.staleIfError, request.directives.staleIfError, request.rule.staleIfError].compactMap {
       $0
     }.max()
     return allowed.map { -left <= $0 } ?? false
   }
 
+  /// An error of the origin's. When the origin fails again, it is no better than the new one.
+  private var isError: Bool { status >= 500 }
+
+  /// Whether the answer may still be used when the origin fails, for whichever request: an error must not take its
+  /// place.
+  public func bridgesFailures(by rule: CacheRule, at now: Int64) -> Bool {
+    guard !isError, !isNeverServedStale, let age = age(at: now) else { return false }
+    let left = timeToLive(at: now, by: rule)
+    if left > 0 || age <= rule.offline { return true }
+    return [directives.staleIfError, rule.staleIfError].contains { $0.map { -left <= $0 } ?? false }
+  }
+
   /// Whether the answer may be used when the destination cannot be reached.
   public func standsInOffline(for request: CacheRequest, at now: Int64) -> Bool {
     if !request.mayUseUnconfirmed || directives.noCache { return false }
     if timeToLive(at: now, by: request.rule) > 0 { return true }
-    if isNeverServedStale { return false }
+    if isNeverServedStale || isError { return false }
     if let age = age(at: now), age <= request.rule.offline { return true }
     return standsInForError(of: request, at: now)
   }

@@ -34,7 +34,9 @@ extension StoredHead {
 
   /// RFC 9111, 3.5: answers that others may get although the request carried credentials.
   private var isForAll: Bool {
-    directives.isPublic || directives.revalidation == .byAll || directives.sharedMaxAge != nil
+    // `private` takes back what these allow shared caches.
+    if directives.isPrivate { return false }
+    return directives.isPublic || directives.revalidation == .byAll || directives.sharedMaxAge != nil
   }
 
   private static let neverStored: Set<Int> = [428, 429, 431, 511]

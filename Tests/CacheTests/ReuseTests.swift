@@ -241,6 +241,27 @@ import Testing
 
   }
 
+  /// A stored error is no better than the one that has just come; and a good answer that may still stand in for it must
+  /// not be lost to it.
+  @Test func errorsStandInForNothingAndTakeNoPlace() {
+    let asked = request([], rule: CacheTests.rule { $0.staleIfError = 600 })
+    let unreachable = request([], rule: Self.offline(3600))
+    for status in [500, 503, 599] {
+      let error = answer(status, [Self.minute], to: asked)
+      #expect(error.standsInForError(of: asked, at: later(59)), "it is fresh")
+      #expect(!error.standsInForError(of: asked, at: later(61)))
+      #expect(!error.standsInOffline(for: unreachable, at: later(61)))
+      #expect(!error.bridgesFailures(by: asked.rule, at: later(61)))
+    }
+    let good = answer(200, [Self.minute], to: asked)
+    #expect(
+      good.bridgesFailures(by: asked.rule, at: later(660)) && !good.bridgesFailures(by: asked.rule, at: later(661)))
+    #expect(good.bridgesFailures(by: unreachable.rule, at: later(3600)))
+    #expect(!good.bridgesFailures(by: request([]).rule, at: later(61)))
+    let strict = answer(200, ["Cache-Control: max-age=60, must-revalidate"], to: asked)
+    #expect(!strict.bridgesFailures(by: asked.rule, at: later(61)))
+  }
+
   /// RFC 9111, 4.2.4: a cache that is disconnected may use what is stale, unless the origin has forbidden it.
   static let offlines: [StandIn] = [
     StandIn(section: "4.2.4", lines: [minute], rule: offline(3600), after: 3600, isUsed: true),

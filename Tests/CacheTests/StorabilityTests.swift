@@ -93,6 +93,11 @@ import Testing
     Row(section: "3.5", lines: ["Cache-Control: s-maxage=60"], isStored: true, isAuthorized: true),
     Row(section: "3.5", lines: ["Cache-Control: must-revalidate, max-age=60"], isStored: true, isAuthorized: true),
     Row(section: "3.5", lines: ["Cache-Control: proxy-revalidate, max-age=60"], isStored: false, isAuthorized: true),
+    // `private` takes back what is said to shared caches: who has one token is not who has another.
+    Row(
+      section: "3.5", lines: ["Cache-Control: private, must-revalidate, max-age=60"], isStored: false,
+      isAuthorized: true),
+    Row(section: "3.5", lines: ["Cache-Control: private, public, max-age=60"], isStored: false, isAuthorized: true),
     Row(section: "3.5", lines: ["Cache-Control: no-cache"], isStored: false, isAuthorized: true),
     Row(section: "3.5", lines: ["Cache-Control: immutable, max-age=60"], isStored: false, isAuthorized: true),
     Row(section: "3.5", lines: ["Cache-Control: public, no-store"], isStored: false, isAuthorized: true),

@@ -1,13 +1,14 @@
 """Stored answers on a disk: they outlive the daemon however it ends, and what is not whole is no answer."""
 
 import hashlib
+import os
 import random
 import signal
 
 import pytest
 
 from admin_client import AdminClient
-from cache_world import FRESH, Stored, cached, check_forwarded, check_hit, policy, said  # noqa: F401
+from cache_world import FRESH, Stored, cached, check_forwarded, check_hit, numbered, policy, said  # noqa: F401
 from origins import unused_port
 from reachability_world import ADMIN
 
@@ -110,6 +111,31 @@ def test_another_daemon_on_the_directory_stores_in_memory_alone_and_says_so(on_d
     assert "another store has" in second.proxy.admin.text("/v1/cache")
     check_forwarded(second.ask("/large"), "uri-miss", LARGE)
     check_hit(first.ask("/large"), LARGE)
+
+
+def test_a_reload_of_the_store_hands_its_directory_over(on_disk, tmp_path):
+    """Otherwise what is removed afterwards would be back after a restart; and no thread of the old store stays."""
+    stored = on_disk()
+
+    def threads() -> int:
+        return len(os.listdir(f"/proc/{stored.proxy.process.pid}/task"))
+
+    stored.site.say("/x", numbered(FRESH))
+    stored.ask("/x")
+    wait_until_written(stored, 1)
+    before = threads()
+    for size in (9, 10, 11, 12):
+        store = f'directory = "{tmp_path / "store"}"\nmemory = "{size}MiB"'
+        stored.proxy.reload(policy=ADMIN + policy(store=store))
+        stored.proxy.admin.asked_until("/v1/cache", lambda page: page["disk"]["answers"] == 1)
+        check_hit(stored.ask("/x"), b"answer 1")
+    assert not any("another store" in line.get("message", "") for line in stored.proxy.log.snapshot())
+    stored.proxy.admin.asked_until("/v1/status", lambda page: threads() <= before)
+    assert stored.ask("/x", method="POST").status == 200
+    check_forwarded(stored.ask("/x"), "uri-miss", b"answer 3", stored=True)
+    wait_until_written(stored, 1)
+    ended(stored, "kill")
+    check_hit(on_disk().ask("/x"), b"answer 3")
 
 
 def test_a_directory_that_is_none_is_said(on_disk, tmp_path):

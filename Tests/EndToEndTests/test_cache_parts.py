@@ -331,6 +331,10 @@ def test_it_breaks_off_three_times_and_goes_on(secure, cached):
     assert stored.ask("/x").body == WHOLE
     begins = [request.value("Range") for request in stored.site.requests("/x")]
     assert begins == [None, b"bytes=1000-", b"bytes=71000-", b"bytes=571000-"]
+    # The parts are one exchange of one client.
+    stored.ask("/x")
+    lines = stored.proxy.log.wait_for_several(2, lambda line: line.get("target", "").endswith("/x"))
+    assert [(line["outcome"], line["cache"]) for line in lines] == [("done", "stored"), ("done", "hit")]
 
 
 def test_after_three_times_it_has_broken_off(cached):

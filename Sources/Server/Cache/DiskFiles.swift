@@ -9,6 +9,8 @@ import Transport
 final class DiskFiles: @unchecked Sendable {
   struct Fault: Error {
     let sentence: String
+    /// Another store has the directory: it may be free in a moment.
+    var isHeld = false
   }
 
   /// The part of a row that is known from the start.
@@ -63,7 +65,7 @@ final class DiskFiles: @unchecked Sendable {
       directory = try StoreDirectory(path: path, lockName: "lock")
     } catch {
       switch error {
-      case .held: throw Fault(sentence: "another store has \(path) open")
+      case .held: throw Fault(sentence: "another store has \(path) open", isHeld: true)
       case .foreign(let name):
         throw Fault(
           sentence: "\(name) belongs to another user, or others may write in it; it must be the daemon's alone")

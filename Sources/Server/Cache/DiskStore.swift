@@ -29,8 +29,10 @@ final class DiskStore: Sendable {
     case touch([UInt64])
     /// Work that a thread other than a loop waits for; nil: there are no files.
     case operate(@Sendable (DiskFiles?) -> Void)
-    /// The store is no longer used: others may have the directory.
-    case stop
+    /// The directory may be free now.
+    case retry
+    /// The store is no longer used: others may have the directory. `released` is called when they can.
+    case stop(released: @Sendable () -> Void)
   }
 
   /// The part that other threads see.
@@ -43,6 +45,8 @@ final class DiskStore: Sendable {
     var discarded: Set<UInt64> = []
     /// Why nothing is written just now.
     var fault: String?
+    /// The thread has ended: jobs of those that still use the store are refused where they are posted.
+    var isOver = false
   }
 
   let directory: String
@@ -80,13 +84,11 @@ final class DiskStore: Sendable {
     targets = storage.targets.map { Array($0.utf8) }
     shared = Locked(Shared(table: DiskTable(limit: storage.diskBytes, purgeTo: storage.purgeTo)))
     // Earlier answers are known before the first request.
-    let opened = DiskFiles.open(directory, removed)
-    switch opened {
-    case .success(let files): take(files)
-    case .failure(let fault): shared.withLock { $0.fault = fault.sentence }
-    }
-    let first: Result<DiskFiles, DiskFiles.Fault> = opened
-    startThread(named: "cache") { [self] in run(first) }
+    let opened = open()
+    if case .failure(let fault) = opened { shared.withLock { $0.fault = fault.sentence } }
+    // Taken from here, because what a thread is started with lives as long as the thread, and the directory with it.
+    let first = Locked<Result<DiskFiles, DiskFiles.Fault>?>(opened)
+    startThread(named: "cache") { [self] in run { first.withLock { $0.take() } } }
   }
 
   // MARK: For loops
@@ -109,14 +111,23 @@ final class DiskStore: Sendable {
   /// Whether a file may contain an answer to a request with this key.
   func mayHave(_ key: CacheKey) -> Bool { shared.withLock { $0.isOpen && !$0.table.files(of: key).isEmpty } }
 
-  func write(_ answer: StoredAnswer) { jobs.post(.write(answer)) }
+  /// A stopped store refuses at once.
+  private func post(_ job: Job) {
+    let isPosted = shared.withLock { shared in
+      if !shared.isOver { jobs.post(job) }
+      return !shared.isOver
+    }
+    if !isPosted { refuse(job) }
+  }
+
+  func write(_ answer: StoredAnswer) { post(.write(answer)) }
   /// `count`: how many of the first bytes of file `from`.
   func adopt(_ answer: StoredAnswer, from file: UInt64, count: UInt64) {
-    jobs.post(.adopt(answer, from: file, count: count))
+    post(.adopt(answer, from: file, count: count))
   }
-  func load(_ answer: StoredAnswer, chunks: Range<Int>) { jobs.post(.load(answer, chunks: chunks)) }
-  func restore(_ key: CacheKey, reply: @escaping @Sendable () -> Void) { jobs.post(.restore(key, reply: reply)) }
-  func freshen(_ answer: StoredAnswer) { if answer.file != nil { jobs.post(.freshen(answer)) } }
+  func load(_ answer: StoredAnswer, chunks: Range<Int>) { post(.load(answer, chunks: chunks)) }
+  func restore(_ key: CacheKey, reply: @escaping @Sendable () -> Void) { post(.restore(key, reply: reply)) }
+  func freshen(_ answer: StoredAnswer) { if answer.file != nil { post(.freshen(answer)) } }
 
   /// Notes that it was used.
   func touch(_ answer: StoredAnswer) {
@@ -127,7 +138,7 @@ final class DiskStore: Sendable {
       defer { touched = [] }
       return touched
     }
-    if !batch.isEmpty { jobs.post(.touch(batch)) }
+    if !batch.isEmpty { post(.touch(batch)) }
   }
 
   /// How many uses are reported to the thread at once: a hit wakes no thread.
@@ -143,7 +154,7 @@ final class DiskStore: Sendable {
       shared.table.remove(file)
     }
     removed.note([file])
-    jobs.post(.remove([file]))
+    post(.remove([file]))
   }
 
   func discardAll(ofResource key: CacheKey) {
@@ -154,7 +165,7 @@ final class DiskStore: Sendable {
     }
     if files.isEmpty { return }
     removed.note(files)
-    jobs.post(.remove(files))
+    post(.remove(files))
   }
 
   // MARK: For the daemon's thread
@@ -162,7 +173,7 @@ final class DiskStore: Sendable {
   /// Runs `body` on the files, after all earlier jobs, and waits for it; at most this long.
   func operate(milliseconds: Int32, _ body: @escaping @Sendable (DiskFiles?) -> Void) {
     let done = Completion()
-    jobs.post(
+    post(
       .operate { files in
         body(files)
         done.signal()
@@ -170,8 +181,11 @@ final class DiskStore: Sendable {
     done.wait(milliseconds: milliseconds)
   }
 
-  /// Gives the directory back.
-  func stop() { jobs.post(.stop) }
+  /// Gives the directory back; `released` is called once others can have it.
+  func stop(released: @escaping @Sendable () -> Void) { post(.stop(released: released)) }
+
+  /// The directory may be free now.
+  func retry() { post(.retry) }
 
   /// Removes the rows that are meant and their files. Returns which.
   func purge(
@@ -188,7 +202,7 @@ final class DiskStore: Sendable {
     for file in meant { attempt { () throws(DatabaseFault) in try files.remove(file) } }
     attempt(files.commit)
     // Otherwise they are tried again, and until then their notes stay.
-    if isDone { removed.removed(meant.count) } else { jobs.post(.remove(meant)) }
+    if isDone { removed.removed(meant.count) } else { post(.remove(meant)) }
     return Set(meant)
   }
 
@@ -211,56 +225,83 @@ final class DiskStore: Sendable {
     files.rows = []
   }
 
-  private func run(_ first: Result<DiskFiles, DiskFiles.Fault>) {
-    var opened = first
+  /// Opens the directory and learns what is in it.
+  private func open() -> Result<DiskFiles, DiskFiles.Fault> {
+    let opened = DiskFiles.open(directory, removed)
+    if case .success(let files) = opened { take(files) }
+    return opened
+  }
+
+  /// Until the store is stopped.
+  private func run(first: () -> Result<DiskFiles, DiskFiles.Fault>?) {
     var said = ""
+    var attempt = first() ?? open()
+    // After a reload, the store before this one has the directory for another moment, which is nothing to tell.
+    var isFirst = true
     while true {
-      switch opened {
-      case .success(let files):
-        files.removeOrphans(besides: shared.withLock { $0.table.files })
-        let stopped = work(files)
-        shared.withLock { shared in
-          shared.isOpen = false
-          shared.table = DiskTable(limit: storage.diskBytes, purgeTo: storage.purgeTo)
-        }
-        removed.close()
-        opened = .failure(DiskFiles.Fault(sentence: "\(directory) is gone"))
-        if stopped { return refuseForEver() }
+      let released: (@Sendable () -> Void)?
+      switch attempt {
+      case .success(let files): released = serve(files)
       case .failure(let fault):
-        if fault.sentence != said { tell("cache: \(fault.sentence); answers are stored in memory alone") }
-        said = fault.sentence
-        shared.withLock { $0.fault = fault.sentence }
-        if !refuseJobs(milliseconds: Self.retryMilliseconds) { return refuseForEver() }
-        opened = DiskFiles.open(directory, removed)
-        if case .success(let files) = opened {
-          take(files)
-          tell("cache: \(directory) is in use now")
+        if fault.sentence != said, !(isFirst && fault.isHeld) {
+          tell("cache: \(fault.sentence); answers are stored in memory alone")
+          said = fault.sentence
         }
+        isFirst = false
+        shared.withLock { $0.fault = fault.sentence }
+        _ = Poll.readable(jobs.descriptor, milliseconds: Self.retryMilliseconds)
+        released = refuseJobs()
+      }
+      // Nothing of the directory may be held any more when others are told.
+      attempt = .failure(DiskFiles.Fault(sentence: "\(directory) is gone"))
+      if let released {
+        end()
+        return released()
+      }
+      if case .failure = attempt {
+        attempt = open()
+        if case .success = attempt { tell("cache: \(directory) is in use now") }
       }
     }
   }
 
-  /// Without a disk, nothing can be done.
-  private func refuseForEver() {
-    while true { _ = refuseJobs(milliseconds: -1) }
+  /// Does the jobs until the store is stopped, whose answer is returned, or until the directory is gone.
+  private func serve(_ files: DiskFiles) -> (@Sendable () -> Void)? {
+    files.removeOrphans(besides: shared.withLock { $0.table.files })
+    let released = work(files)
+    shared.withLock { shared in
+      shared.isOpen = false
+      shared.table = DiskTable(limit: storage.diskBytes, purgeTo: storage.purgeTo)
+    }
+    removed.close()
+    return released
   }
 
-  /// false: the store is no longer used.
-  private func refuseJobs(milliseconds: Int32) -> Bool {
-    _ = Poll.readable(jobs.descriptor, milliseconds: milliseconds)
-    var goesOn = true
+  /// From here on there is no thread.
+  private func end() {
+    shared.withLock { $0.isOver = true }
+    _ = refuseJobs()
+  }
+
+  /// Without a disk, nothing can be done. If the store is no longer used, returns whom to tell.
+  private func refuseJobs() -> (@Sendable () -> Void)? {
+    var stops: (@Sendable () -> Void)? = nil
     for job in jobs.takeAll() {
-      switch job {
-      case .write(let answer): fail(answer)
-      case .load(let answer, let chunks): wake(answer.content.loaded(chunks.lowerBound, nil), .content)
-      case .restore(_, let reply): reply()
-      case .adopt(let answer, _, _): fail(answer)
-      case .operate(let body): body(nil)
-      case .stop: goesOn = false
-      case .freshen, .remove, .touch: break
-      }
+      refuse(job)
+      if case .stop(let released) = job { stops = released }
     }
-    return goesOn
+    return stops
+  }
+
+  private func refuse(_ job: Job) {
+    switch job {
+    case .write(let answer): fail(answer)
+    case .load(let answer, let chunks): wake(answer.content.loaded(chunks.lowerBound, nil), .content)
+    case .restore(_, let reply): reply()
+    case .adopt(let answer, _, _): fail(answer)
+    case .operate(let body): body(nil)
+    case .freshen, .remove, .touch, .retry, .stop: break
+    }
   }
 
   private func fail(_ answer: StoredAnswer) {
@@ -268,8 +309,8 @@ final class DiskStore: Sendable {
     if wakes, let fetch = answer.content.fetch { wake([fetch], .fetch) }
   }
 
-  /// false: the directory is gone, or is another one.
-  private func work(_ files: DiskFiles) -> Bool {
+  /// Until the store is stopped: returns whom to tell; or until the directory is gone, or is another one: nil.
+  private func work(_ files: DiskFiles) -> (@Sendable () -> Void)? {
     var resumes: Int64 = .max
     // Files whose rows should have been removed and could not be. Their notes stay until then.
     var owed: [UInt64] = []
@@ -285,7 +326,8 @@ final class DiskStore: Sendable {
       var batch = jobs.takeAll()
       // Jobs that a client waits for come before those that only keep things.
       batch = batch.filter(\.isAwaited) + batch.filter { !$0.isAwaited }
-      let stops = batch.contains { if case .stop = $0 { true } else { false } }
+      var stops: (@Sendable () -> Void)? = nil
+      for case .stop(let released) in batch { stops = released }
       let retried = resumes == .max ? owed : []
       let (fault, unremoved) = perform(batch, removing: retried, files)
       owed = (resumes == .max ? [] : owed) + unremoved
@@ -300,8 +342,8 @@ final class DiskStore: Sendable {
           resumes = Clock.monotonic + Self.pauseMilliseconds
         }
       }
-      if stops { return true }
-      if isLost { return false }
+      if let stops { return stops }
+      if isLost { return nil }
     }
   }
 
@@ -333,7 +375,7 @@ final class DiskStore: Sendable {
       case .freshen(let answer): attempt { () throws(DatabaseFault) in try files.update(answer) }
       case .remove(let numbers): noted += numbers
       case .touch(let used): shared.withLock { shared in for file in used { shared.table.touch(file) } }
-      case .operate, .stop: break
+      case .operate, .retry, .stop: break
       }
     }
     let purged = shared.withLock { $0.table.purge() }
@@ -423,7 +465,7 @@ extension DiskStore.Job {
   fileprivate var isAwaited: Bool {
     switch self {
     case .load, .restore, .adopt: true
-    case .write, .freshen, .remove, .touch, .operate, .stop: false
+    case .write, .freshen, .remove, .touch, .operate, .retry, .stop: false
     }
   }
 }

@@ -12,8 +12,13 @@ import Transport
 /// The client's end of it: a request that has arrived, and a reader that accepts everything.
 final class RefreshClient: CarriedStream {
   private var request: ByteBuffer
+  /// It asks for the rest of a download whose own exchange reports all of it.
+  let isForRest: Bool
 
-  init(_ request: consuming ByteBuffer) { self.request = request }
+  init(_ request: consuming ByteBuffer, isForRest: Bool) {
+    self.request = request
+    self.isForRest = isForRest
+  }
 
   func read(into buffer: inout ByteBuffer, atMost _: Int) -> Transfer {
     if request.isEmpty { return .wouldBlock }
@@ -93,7 +98,9 @@ extension Worker {
   /// A conversation without a client that repeats the request.
   func repeated(_ repetition: Repetition, for errand: Errand) -> Conversation {
     let slot = occupy(.free)
-    let client = RefreshClient(repetition.caching.repeatedRequest(isInTunnel: repetition.origin.interior != nil))
+    let isForRest = if case .resumption = errand { true } else { false }
+    let client = RefreshClient(
+      repetition.caching.repeatedRequest(isInTunnel: repetition.origin.interior != nil), isForRest: isForRest)
     let repeating = Conversation(
       slot: slot, repetition.connection, over: ByteStream(client, by: repetition.descriptor), self)
     repeating.errand = errand
@@ -111,6 +118,8 @@ extension Worker {
 extension Conversation {
   /// No client waits for the answer.
   var hasNoClient: Bool { stream.carried is RefreshClient }
+  /// It is a part of another exchange.
+  var isForRest: Bool { (stream.carried as? RefreshClient)?.isForRest ?? false }
 }
 
 extension Caching {

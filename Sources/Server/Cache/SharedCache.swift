@@ -66,12 +66,16 @@ final class SharedCache: Sendable {
     holder.disk = disk
   }
 
-  /// The disk store is created together with what asks it.
+  /// The disk store is created together with what asks it, and does not outlive this store for its sake.
   private final class DiskHolder: Sendable {
-    private let held = Locked<DiskStore?>(nil)
+    private struct Held: Sendable {
+      weak var disk: DiskStore?
+    }
+
+    private let held = Locked(Held())
     var disk: DiskStore? {
-      get { held.withLock { $0 } }
-      set { held.withLock { $0 = newValue } }
+      get { held.withLock { $0.disk } }
+      set { held.withLock { $0.disk = newValue } }
     }
   }
 

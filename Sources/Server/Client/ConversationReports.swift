@@ -58,6 +58,8 @@ extension Conversation {
   }
 
   func log(_ worker: Worker) {
+    // A part that came, or that was asked for in vain, is no exchange of the client's; one that was refused is told.
+    if isForRest, session.exchange.record.outcome == .clientLeft { return }
     switch session.exchange.record.outcome {
     case .tunnelFault(let fault): worker.shared.log.event(.warning, "\(tag) tunnel refused: \(fault.sentence)")
     case .tunnelFaultReported(let fault):
@@ -110,6 +112,7 @@ extension Conversation {
 
   /// Emits the event of what has been decided about a request or tunnel, if anyone watches.
   func tellBeginning(_ worker: Worker) {
+    if isForRest { return }
     guard worker.shared.events.wants(.begun) else { return }
     let record = session.exchange.record
     worker.shared.events.post(.begun, about: subject, wall: record.begunWall, .beginning(decision(record, 0)))
