@@ -101,12 +101,37 @@ public struct HistoryLearning {
   /// Learns from requests of any time and any client.
   public func learn(from requests: [HistoryRequest]) throws(Fault) -> Outcome {
     let (settled, leftOut) = Self.settle(requests)
-    let allowed = settled.filter { !$0.kind.isDenied }
+    var allowed = settled.filter { !$0.kind.isDenied }
     let denied = settled.filter { $0.kind.isDenied }
     if allowed.isEmpty { throw .nothing }
+    var unlearned: [HistoryRequest] = []
+    for _ in 0..<Self.mostAttempts {
+      switch try attempt(allowed, denied) {
+      case .rules(let rules): return outcome(rules, allowed, denied, leftOut, unlearned)
+      case .inseparable(let culprits, let example):
+        unlearned += culprits.sorted().map { allowed[$0] }
+        allowed = allowed.indices.filter { !culprits.contains($0) }.map { allowed[$0] }
+        if allowed.isEmpty || culprits.isEmpty { throw .inseparable(Self.text(example)) }
+      }
+    }
+    throw .inseparable("not found in \(Self.mostAttempts) attempts")
+  }
+
+  /// How often it begins again without what no rule can allow by itself. Each time costs as much as learning.
+  private static let mostAttempts = 8
+
+  private enum Attempt {
+    case rules([LearnedRule])
+    /// What was allowed at these indices opens what was denied, whatever the rules. `example`: a request that shows it.
+    case inseparable(Set<Int>, example: HistoryRequest)
+  }
+
+  private func attempt(_ allowed: [HistoryRequest], _ denied: [HistoryRequest]) throws(Fault) -> Attempt {
     let uses = Self.uses(allowed)
     var widths: [Place: Width] = [:]
     var denials: [LearnedRule] = []
+    // For which requests a rule has given up naming paths.
+    var causes: [Place: Set<Int>] = [:]
     for _ in 0..<Self.mostRounds {
       let rules = named(denials + Self.rules(uses, widths))
       guard let policy = load(text(rules)) else { throw .invalid }
@@ -115,21 +140,26 @@ public struct HistoryLearning {
       var narrowed: Set<Place> = []
       for request in denied where judge.judge(request)?.reason == .rule {
         isRight = false
-        if !Self.narrow(&widths, &narrowed, uses, rules, &judge, request) {
-          guard let denial = Self.denial(request) else { throw .inseparable(Self.text(request)) }
-          guard Self.add(denial, to: &denials) else { throw .tooManyDenials(Self.text(request)) }
+        if Self.narrow(&widths, &narrowed, uses, rules, &judge, request) { continue }
+        guard let denial = Self.denial(request) else {
+          let place = Self.place(request, uses)
+          let users = Set(allowed.indices.filter { place != nil && Self.place(allowed[$0], uses) == place })
+          return .inseparable(place.flatMap { causes[$0] } ?? users, example: request)
         }
+        guard Self.add(denial, to: &denials) else { throw .tooManyDenials(Self.text(request)) }
       }
       var opened: Set<Place> = []
-      for request in allowed where judge.judge(request).map({ $0.reason == .rule }) != true {
+      for (index, request) in allowed.enumerated() where judge.judge(request).map({ $0.reason == .rule }) != true {
         isRight = false
-        guard let place = Self.place(request, uses) else { throw .inseparable(Self.text(request)) }
-        if opened.contains(place) { continue }
-        if widths[place]?.isAnyPath ?? false { throw .inseparable(Self.text(request)) }
+        guard let place = Self.place(request, uses) else { return .inseparable([index], example: request) }
+        if widths[place]?.isAnyPath ?? false, !opened.contains(place) {
+          return .inseparable(causes[place] ?? [index], example: request)
+        }
         widths[place, default: Width()].isAnyPath = true
+        causes[place, default: []].insert(index)
         opened.insert(place)
       }
-      if isRight { return outcome(rules, denied, settled, leftOut) }
+      if isRight { return .rules(rules) }
     }
     throw .inseparable("not found in \(Self.mostRounds) rounds")
   }
@@ -420,7 +450,8 @@ public struct HistoryLearning {
   }
 
   private func outcome(
-    _ rules: [LearnedRule], _ denied: [HistoryRequest], _ settled: [HistoryRequest], _ leftOut: Int
+    _ rules: [LearnedRule], _ allowed: [HistoryRequest], _ denied: [HistoryRequest], _ leftOut: Int,
+    _ unlearned: [HistoryRequest]
   ) -> Outcome {
     var text = text(rules)
     if !denied.isEmpty {
@@ -438,7 +469,13 @@ public struct HistoryLearning {
       text +=
         "\n# Left out: \(String.counted(leftOut, "exchange")) whose client, method or destination is not known.\n"
     }
-    let learned = settled.filter { !$0.kind.isDenied }.reduce(0) { $0 + $1.count }
+    if let first = unlearned.first {
+      let count = unlearned.reduce(0) { $0 + $1.count }
+      text +=
+        "\n# Left out: \(String.counted(count, "exchange")) that were allowed, because no rule tells them from what was "
+        + "denied; the first is\n# \(Self.text(first))\n"
+    }
+    let learned = allowed.reduce(0) { $0 + $1.count }
     return Outcome(text: text, rules: rules.count, learned: learned, leftOut: leftOut)
   }
 

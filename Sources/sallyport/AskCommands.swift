@@ -81,23 +81,28 @@ private nonisolated func answerForGood(_ answered: Answered, _ action: RuleActio
   }
   let file = try AnswerFile(arguments)
   let asker = Asker(try readSender(arguments), wall: Clock.wall)
-  let written = try file.add(rule) { policy, added in
+  let written = try file.add(rule) { earlier, policy, added in
     if case .host(let host) = answered,
       let obstacle = whatDecides(host, instead: action, policy, asker, arguments.values["port"])
     {
-      return obstacle
+      return .rule(obstacle)
     }
     // Of a program of this machine.
     let address = IPAddress("127.0.0.1")
     if action == .deny {
       return policy.allowance(before: added, address: address).map {
-        "rule '\($0.name)' lets some of it pass before it"
+        .rule("rule '\($0.name)' lets some of it pass before it")
       }
     }
-    guard case .reference = answered else { return nil }
-    return policy.decider(insteadOf: added, address: address).map {
-      "rule '\($0.name)' decides it before"
+    if case .reference = answered, let decider = policy.decider(insteadOf: added, address: address) {
+      return .rule("rule '\(decider.name)' decides it before")
     }
+    guard let (rule, names) = policy.loss(by: added, since: earlier, address: address), !names.isEmpty else {
+      return nil
+    }
+    return .loss(
+      "rule '\(rule.name)', which asks about it, has settings that the new rule would not have: "
+        + names.joined(separator: ", "))
   }
   Output.answer(written.isEmpty ? "" : "\(file.path):\n\(written)")
   let status = try options.pass(on: "POST", "/v1/reload")
@@ -144,6 +149,23 @@ private nonisolated func ruleText(_ host: String, _ action: RuleAction, _ argume
   return rule
 }
 
+/// Why a rule is not added.
+private enum Obstacle {
+  /// A rule before it takes its effect.
+  case rule(String)
+  /// Settings of the rule that asks would no longer apply.
+  case loss(String)
+
+  func sentence(_ path: String) -> String {
+    switch self {
+    case .rule(let why):
+      "the rule would not have its effect, so \(path) is as it was: \(why). Put it before that one"
+    case .loss(let why):
+      "\(path) is as it was: \(why). Allow it for a time with --for, which keeps them, or write the rule with them"
+    }
+  }
+}
+
 /// The file for permanent answers. The configuration must include it.
 private struct AnswerFile {
   static let usualName = "policy.d/90-answers.toml"
@@ -178,8 +200,8 @@ private struct AnswerFile {
 
   /// Adds the rule. If the configuration is then broken, or does not read the file, everything is restored. Returns the
   /// text as it is in the file.
-  /// `obstacle`: what keeps the rule of this name from its effect, in the configuration with it.
-  func add(_ rule: String, obstacle: (Policy, String) -> String?) throws -> String {
+  /// `obstacle`: what keeps the rule of this name from its effect, in the second configuration, which has it.
+  func add(_ rule: String, obstacle: (Policy, Policy, String) -> Obstacle?) throws -> String {
     let before = ConfigurationFile.load(named, secrets: .inspected)
     guard let policy = before.policy else {
       throw Fault(description: "\(configuration) has errors, so no rule is added; 'sallyport check' prints them")
@@ -212,12 +234,9 @@ private struct AnswerFile {
     let names = Set(policy.rules.map(\.name))
     let added = after.policy?.rules.first { !names.contains($0.name) }?.name ?? ""
     let neverMatches = news.first { $0.message.hasPrefix("rule '\(added)' can never match") }?.message
-    if let policy = after.policy, let obstacle = neverMatches ?? obstacle(policy, added) {
+    if let next = after.policy, let obstacle = neverMatches.map(Obstacle.rule) ?? obstacle(policy, next, added) {
       try restore(old)
-      throw Fault(
-        description:
-          "the rule would not have its effect, so \(path) is as it was: \(obstacle). Put it before that one:\n\n"
-          + text)
+      throw Fault(description: obstacle.sentence(path) + ":\n\n" + text)
     }
     for diagnostic in news { Output.complain("\(diagnostic)\n") }
     return text

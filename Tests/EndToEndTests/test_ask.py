@@ -969,6 +969,30 @@ def test_a_lasting_no_that_would_have_no_effect_is_not_written(including):
     assert done.returncode == 0 and asked.file.exists(), done
 
 
+SETTINGS = {
+    "redirects": 'redirects = "deny"\n',
+    "deny_addresses": 'deny_addresses = ["192.0.2.0/24"]\n',
+    "route": 'route = ["office"]\n[routes.office]\nvia = "http://127.0.0.1:1"\n',
+    "set": 'request.headers.set.X-Team = "a"\n',
+}
+
+
+@pytest.mark.parametrize("name", SETTINGS)
+def test_a_lasting_yes_takes_no_settings_away(name, asking):
+    """They are of the rule that asks. With --for they stay."""
+    asked = asking(ASK + SETTINGS[name])
+    directory = asked.proxy.configuration.parent / "policy.d"
+    directory.mkdir()
+    asked.proxy.configuration.write_text(INCLUDE + asked.proxy.configuration.read_text())
+    client = asked.start("/x")
+    reference = asked.question()["ref"]
+    done = command("allow", reference, "--always", "--config", asked.proxy.configuration)
+    assert done.returncode == 1 and f"would not have: {name}" in done.stderr and "--for" in done.stderr, done
+    assert not (directory / "90-answers.toml").exists() and asked.question()["ref"] == reference
+    asked.deny(reference)
+    refused(client.answer())
+
+
 def test_where_the_file_is_not_included_nothing_is_added(including, tmp_path):
     asked = including
     client = asked.start("/x")

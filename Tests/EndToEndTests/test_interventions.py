@@ -129,6 +129,7 @@ def test_a_mapped_request_is_ended_by_either_of_its_hosts(sallyport, raw_origin,
         admin = AdminClient(proxy.configuration.parent / "admin.sock")
         assert json.loads(admin.ask(f"/v1/cancel?host={host}", method="POST").body) == {"cancelled": 1}
         assert check_problem(client.answer(), 403).token == "cancelled"
+    site.release()
 
 
 @pytest.mark.parametrize("query", ["", "&", "&&", "ref=x", "host=a&host=b", "what=x"])

@@ -102,6 +102,19 @@ import Testing
     }
   }
 
+  /// A path that servers read in many ways opens the host to its method; a denied one that no rule can name spoils that.
+  @Test func whatNoRuleTellsApartIsLeftOutAlone() throws {
+    let odd = Self.ada.asks("POST http://a.example/%u002f/./%252f")
+    let allowed = [Self.ada.asks("GET http://a.example/"), Self.ci.asks("GET http://b.example/x")]
+    let denied = Self.ada.asks("GET http://a.example/%00/%23/%C3%A9/secret", denied: true)
+    let outcome = try Self.learn([odd, denied] + allowed)
+    var judge = try Self.judge(outcome)
+    for request in allowed { #expect(judge.judge(request)?.reason == .rule, "\(outcome.text)") }
+    for request in [odd, denied] { #expect(judge.judge(request)?.reason != .rule, "\(outcome.text)") }
+    #expect(outcome.text.contains("# Left out: 1 exchange that were allowed, because no rule tells them"))
+    #expect(outcome.learned == 2)
+  }
+
   /// What was denied stays denied, whatever ways there are of reading what was allowed.
   @Test(arguments: ["//dd//e", "/x/../y", "/%2e%2e/k", "/a%3Fb"]) func aPathOfSeveralReadings(path: String) throws {
     let denied = Self.ada.asks("GET http://a.example/admin/x", denied: true)

@@ -45,6 +45,10 @@ import Testing
     Row(
       "bodies that are taken whole", rule("a", "request.buffer_uploads = true"), idle("'buffer_uploads' has", own)),
     Row(
+      "what is asked of TLS that the proxy does not take part in",
+      rule("a", "[rule.security]\nciphers = \"HIGH\"\nprofile = \"public\"\nmin_tls = \"1.3\""),
+      idle("'min_tls', 'ciphers' and 'profile' have", own)),
+    Row(
       "what holds for tunnels too",
       rule("a", "request.throttle = { rate = \"1MiB\", download = \"1MiB\" }\nrequest.service_type = \"video\"")),
     Row(

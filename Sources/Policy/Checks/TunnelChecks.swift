@@ -67,7 +67,10 @@ extension ConfigurationReading {
   /// What it demands of TLS, in which a tunnel that nobody looks into leaves the proxy no say.
   private func keysOfTLS(_ rule: RuleDraft) -> [Key] {
     if rule.action == .deny { return [] }
-    return ["min_tls", "max_tls", "revocation", "server_name"].compactMap { key in
+    let names = [
+      "min_tls", "max_tls", "ciphers", "anchors", "profile", "revocation", "server_name", "client_certificate",
+    ]
+    return names.compactMap { key in
       rule.security?.settings[key].map { Key(name: key.quoted, setting: $0) }
     }
   }

@@ -149,7 +149,7 @@ private struct Comparing {
         separator: "; "))
   }
 
-  private mutating func changesOf(_ witness: Witness, _ before: Forecast, _ after: Forecast) -> [String] {
+  mutating func changesOf(_ witness: Witness, _ before: Forecast, _ after: Forecast) -> [String] {
     var changes: [String] = []
     if before.tunnel?.connect != after.tunnel?.connect {
       let words = [before, after].map { $0.tunnel?.connect.map { "\"\($0.rawValue)\"" } ?? "none" }
@@ -200,6 +200,28 @@ private struct Comparing {
 }
 
 extension Policy {
+  /// The settings of the rule that asks about the request here and that do not apply in `next`, which allows it, by the
+  /// names that `diff` gives them; nil: no rule asks about it here, or it is not allowed there.
+  public func settings(
+    of request: NamedRequest, _ asker: Asker, lostIn next: Policy
+  ) -> (rule: Rule, names: [String])? {
+    // A rule about https:// without CONNECT allows no tunnel.
+    let isTunnelled = next.forecast(request, asker, own: .unknown).verdict == .allow
+    let witness = Witness(request: request, asker: asker, isAbsolute: !isTunnelled)
+    let before = forecast(request, asker, absolute: !isTunnelled, own: .unknown)
+    let after = next.forecast(request, asker, absolute: !isTunnelled, own: .unknown)
+    guard before.verdict == .ask, after.verdict == .allow, let rule = before.last.decision.rule.map({ rules[$0] })
+    else { return nil }
+    var comparing = Comparing(old: self, new: next, own: .unknown)
+    // These follow from asking, and no rule has to set them.
+    let derived = ["assurance", "refuses_clear_requests", "requires_tls", "tunnel_sni"]
+    var names = comparing.changesOf(witness, before, after).map { String($0.prefix { $0 != " " }) }
+    names.removeAll(where: derived.contains)
+    let replacing = after.last.decision.rule.map { next.rules[$0] }
+    if rule.denyAddresses != replacing?.denyAddresses { names.append("deny_addresses") }
+    return (rule, names)
+  }
+
   fileprivate func name(of forecast: Forecast) -> String? { forecast.last.decision.rule.map { rules[$0].name } }
 
   /// The parents of its routes: `[http://proxy.example:3128]`.

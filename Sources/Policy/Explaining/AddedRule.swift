@@ -37,8 +37,21 @@ extension Policy {
     return found.decision.verdict == .allow || found.rule === added ? nil : found.rule
   }
 
+  /// The settings that a request no longer has since rule `name` allows it, which a rule of `earlier` asked about.
+  public func loss(by name: String, since earlier: Policy, address: IPAddress?) -> (rule: Rule, names: [String])? {
+    guard let added = rules.first(where: { $0.name == name }),
+      let (request, asker) = example(of: added, address: address)
+    else { return nil }
+    return earlier.settings(of: request, asker, lostIn: self)
+  }
+
   /// What is decided of a request that the rule is about.
   private func specimen(of added: Rule, address: IPAddress?) -> Explanation? {
+    example(of: added, address: address).map { explain($0.request, $0.asker, own: .unknown) }
+  }
+
+  /// A request that the rule is about.
+  private func example(of added: Rule, address: IPAddress?) -> (request: NamedRequest, asker: Asker)? {
     guard let host = added.conditions.hosts.first else { return nil }
     let conditions = added.conditions
     var asker = Asker()
@@ -53,6 +66,6 @@ extension Policy {
         NamedRequest.read(method: method, url: "\(scheme.rawValue)://\(text)\(port)\(path)")
       }) ?? NamedRequest.read(method: "CONNECT", url: "\(text)\(port.isEmpty ? ":443" : port)")
     else { return nil }
-    return explain(request, asker, own: .unknown)
+    return (request, asker)
   }
 }

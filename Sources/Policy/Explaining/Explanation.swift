@@ -392,9 +392,12 @@ extension Explanation {
 
   private var members: [(String, JSONText)] {
     let note: [(String, JSONText)] = self.note.map { [("note", .string($0))] } ?? []
+    // A literal address is refused whatever the rule says.
+    let refusal: Decision.Reason? = address?.block == nil || decision.verdict == .deny ? nil : .addressDenied
     return note + [
-      ("request", .string(request)), ("decision", .string(decision.verdict.rawValue)),
-      ("reason", .string(decision.reason.rawValue)), ("rule", ruleJSON),
+      ("request", .string(request)),
+      ("decision", .string(refusal == nil ? decision.verdict.rawValue : Decision.Verdict.deny.rawValue)),
+      ("reason", .string((refusal ?? decision.reason).rawValue)), ("rule", ruleJSON),
       ("path_reading", (pathReading ?? mapped?.escape)?.json ?? .null), ("passed_over", .array(passedOver.map(\.json))),
       ("passed_over_more", .number(passedOverMore)),
       ("assumed", .array(assumptions.map(\.json))),
