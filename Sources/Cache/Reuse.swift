@@ -78,9 +78,11 @@ extension StoredHead {
   /// Whether the answer may still be used when the origin fails, for whichever request: an error must not take its
   /// place.
   public func bridgesFailures(by rule: CacheRule, at now: Int64) -> Bool {
-    guard !isError, !isNeverServedStale, let age = age(at: now) else { return false }
+    guard !isError, let age = age(at: now) else { return false }
     let left = timeToLive(at: now, by: rule)
-    if left > 0 || age <= rule.offline { return true }
+    if left > 0 { return true }
+    if isNeverServedStale { return false }
+    if age <= rule.offline { return true }
     return [directives.staleIfError, rule.staleIfError].contains { $0.map { -left <= $0 } ?? false }
   }
 

@@ -130,11 +130,14 @@ struct FieldBlock: ~Copyable {
   /// indexes them by itself.
   mutating func neverIndexes(_ name: Span<UInt8>) {
     if name.count == 13, name.equals(0..<13, "authorization") { return }
-    if neverIndexed.count < Self.mostNeverIndexed { neverIndexed.append(name.array) }
+    if neverIndexed.count < Self.mostNeverIndexed, !neverIndexed.contains(where: { $0.span.equals(name) }) {
+      neverIndexed.append(name.array)
+    }
   }
 
-  /// More names than real messages have, and few enough to look through for each field.
-  private static let mostNeverIndexed = 16
+  /// More names than real messages have, and few enough to look through for each field. Of a message with so many, none
+  /// is indexed.
+  static let mostNeverIndexed = 16
 
   private mutating func addPseudo(_ name: Span<UInt8>, _ value: Span<UInt8>) -> Bool {
     // No control character either: `isValue`.

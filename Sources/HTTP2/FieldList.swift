@@ -48,6 +48,7 @@ struct FieldList: ~Copyable {
 
   private func isNeverIndexed(_ name: Span<UInt8>) -> Bool {
     if neverIndexed.isEmpty { return false }
+    if neverIndexed.count >= FieldBlock.mostNeverIndexed { return true }
     return neverIndexed.contains { name.equals(0..<name.count, ignoringCase: $0.span) }
   }
 

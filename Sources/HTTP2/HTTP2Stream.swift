@@ -142,6 +142,8 @@ public final class HTTP2Stream {
   /// The two serve one exchange: what one peer keeps out of the tables of its connection stays out of the other's (RFC
   /// 7541, 7.1.3).
   public func pair(with other: HTTP2Stream) {
+    unpair()
+    other.unpair()
     partner = other
     other.partner = self
     other.unindexed = neverIndexed
@@ -202,7 +204,7 @@ public final class HTTP2Stream {
   func received(_ block: inout FieldBlock, ends: Bool) -> Bool {
     if isLeft { return true }
     if !block.neverIndexed.isEmpty {
-      neverIndexed = block.neverIndexed
+      for name in block.neverIndexed where !neverIndexed.contains(name) { neverIndexed.append(name) }
       partner?.unindexed = neverIndexed
     }
     if hasHead {

@@ -97,9 +97,12 @@ private nonisolated func answerForGood(_ answered: Answered, _ action: RuleActio
     if case .reference = answered, let decider = policy.decider(insteadOf: added, address: address) {
       return .rule("rule '\(decider.name)' decides it before")
     }
-    guard let (rule, names) = policy.loss(by: added, since: earlier, address: address), !names.isEmpty else {
-      return nil
-    }
+    let loss: (rule: Rule, names: [String])? =
+      switch answered {
+      case .reference: policy.loss(by: added, since: earlier, address: address)
+      case .host(let host): policy.loss(of: examples(of: host, arguments.values["port"]), asker, since: earlier)
+      }
+    guard let (rule, names) = loss, !names.isEmpty else { return nil }
     return .loss(
       "rule '\(rule.name)', which asks about it, has settings that the new rule would not have: "
         + names.joined(separator: ", "))
@@ -116,22 +119,26 @@ private nonisolated func answerForGood(_ answered: Answered, _ action: RuleActio
 private nonisolated func whatDecides(
   _ host: String, instead action: RuleAction, _ policy: Policy, _ asker: Asker, _ port: String?
 ) -> String? {
-  // One of the hosts that a pattern stands for.
-  let example = host.split(separator: "*", omittingEmptySubsequences: true).last.map {
-    host.hasPrefix("*") ? "any\($0)" : host
-  }
-  let port = port.map { ":\($0)" } ?? ""
-  let tunnel = "\(example ?? host)\(port.isEmpty ? ":443" : port)"
   var obstacles: [String] = []
-  for (method, url) in [("GET", "http://\(example ?? host)\(port)/"), ("CONNECT", tunnel)] {
-    guard case .success(let request) = NamedRequest.read(method: method, url: url) else { continue }
+  for request in examples(of: host, port) {
     let found = policy.explain(request, asker, own: .unknown)
     let isDone = (found.decision.verdict == .allow) == (action == .allow)
     // Who denies a host wants all of it denied; who allows one wants what can be had.
     if isDone, action == .allow { return nil }
-    if !isDone, let rule = found.rule { obstacles.append("rule '\(rule.name)' decides \(method) \(url) before it") }
+    if !isDone, let rule = found.rule { obstacles.append("rule '\(rule.name)' decides \(found.request) before it") }
   }
   return obstacles.first
+}
+
+/// A request and a tunnel to the host, or to one of those that a pattern stands for.
+private nonisolated func examples(of host: String, _ port: String?) -> [NamedRequest] {
+  let rest = host.split(separator: "*", omittingEmptySubsequences: true).last ?? ".example"
+  let example = host.hasPrefix("*") ? "any\(rest)" : host
+  let port = port.map { ":\($0)" } ?? ""
+  let tunnel = "\(example)\(port.isEmpty ? ":443" : port)"
+  return [("GET", "http://\(example)\(port)/"), ("CONNECT", tunnel)].compactMap { method, url in
+    if case .success(let request) = NamedRequest.read(method: method, url: url) { request } else { nil }
+  }
 }
 
 private nonisolated func ruleText(_ host: String, _ action: RuleAction, _ arguments: Arguments) throws -> RuleText {

@@ -55,9 +55,25 @@ nonisolated func explainCommand(_ options: Arguments) throws -> Int32 {
   }
   if let temporary {
     Output.complain("sallyport: in the running proxy \(temporary.sentence)")
-    if let denies = temporary.denies { return denies ? deniedStatus : 0 }
+    // An address that is denied stays so after a yes.
+    let isBlocked = isRefused || outer.address?.block != nil || inner?.address?.block != nil
+    if let denies = temporary.denies { return denies || isBlocked ? deniedStatus : 0 }
   }
+  if lacksCredentials(asker, policy) { return deniedStatus }
   return !isRefused && outer.isYes && inner?.isYes != false ? 0 : deniedStatus
+}
+
+/// Says what the proxy asks of clients before any rule. Returns whether this one is refused for it.
+private func lacksCredentials(_ asker: Asker, _ policy: Policy) -> Bool {
+  let credentials = policy.configuration.proxy.credentials
+  if credentials.isEmpty { return false }
+  guard let name = asker.sender.proxyUser else {
+    Output.complain("sallyport: clients have to show 'credentials' of [proxy]: without them they get 407\n")
+    return false
+  }
+  if credentials == [.withheld] || credentials.contains(where: { $0.user == name }) { return false }
+  Output.complain("sallyport: 'credentials' in [proxy] has no '\(name)': such a client gets 407\n")
+  return true
 }
 
 /// What operators have allowed or denied for a time. This takes precedence over the explanation.

@@ -259,6 +259,7 @@ import Testing
     #expect(good.bridgesFailures(by: unreachable.rule, at: later(3600)))
     #expect(!good.bridgesFailures(by: request([]).rule, at: later(61)))
     let strict = answer(200, ["Cache-Control: max-age=60, must-revalidate"], to: asked)
+    #expect(strict.bridgesFailures(by: asked.rule, at: later(59)), "it is fresh")
     #expect(!strict.bridgesFailures(by: asked.rule, at: later(61)))
   }
 

@@ -988,6 +988,9 @@ def test_a_lasting_yes_takes_no_settings_away(name, asking):
     reference = asked.question()["ref"]
     done = command("allow", reference, "--always", "--config", asked.proxy.configuration)
     assert done.returncode == 1 and f"would not have: {name}" in done.stderr and "--for" in done.stderr, done
+    for host in ("127.0.0.1", "*.example"):
+        done = command("allow", host, "--always", "--config", asked.proxy.configuration)
+        assert done.returncode == 1 and f"would not have: {name}" in done.stderr, done
     assert not (directory / "90-answers.toml").exists() and asked.question()["ref"] == reference
     asked.deny(reference)
     refused(client.answer())
@@ -1445,6 +1448,14 @@ def test_explain_says_what_an_operator_denies_for_now(asking):
         shown = json.loads(command("explain", "-c", asked.proxy.configuration, "--user", "root", "--json", url).stdout)
         assert shown["temporary"]["decision"] == "deny" and "rule 1 decides" in shown["temporary"]["detail"]
     assert command("explain", "-c", asked.proxy.configuration, "--user", "root", "http://a.test/").returncode == 0
+
+
+def test_explain_knows_that_an_address_stays_denied_after_a_yes(asking):
+    asked = asking(ASK + 'deny_addresses = ["192.0.2.0/24"]\n')
+    for host, status in (("192.0.2.1", 3), ("192.0.3.1", 0)):
+        asked.rule("allow", f"host={host}&for=1h")
+        done = command("explain", "-c", asked.proxy.configuration, "--user", "root", f"http://{host}/")
+        assert done.returncode == status and "decides" in done.stderr, done
 
 
 def test_an_answer_to_half_a_path_is_none(asking):

@@ -144,6 +144,10 @@ def test_explain_and_expect_are_told_who_asks(case, tmp_path):
     config = ["--config", str(tmp_path / "sallyport.toml")]
     explained = command("explain", *config, *options, "http://a.test/")
     assert (f"rule '{decides}'" if decides else "no rule") in explained.stdout
+    assert explained.returncode == 0 and ("407" in explained.stderr) == (decides != "by-name")
+    if decides == "by-name":
+        explained = command("explain", *config, "--proxy-user", "nobody", "http://a.test/")
+        assert explained.returncode == 3 and "has no 'nobody'" in explained.stderr
     assert command("test", *config).returncode == 0
 
 

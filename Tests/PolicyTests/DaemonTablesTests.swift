@@ -153,7 +153,8 @@ import Testing
         + "that needs 'allow_remote = true' in [proxy]"),
     LoadRow(
       "an address of [admin] that clients use", "[admin]\nmetrics = \"[::1]:3128\"",
-      "2:11: error: 'metrics' in [admin]: [::1]:3128 is taken: 'listen' in [proxy] has [::1]:3128"),
+      "2:11: warning: 'metrics' in [admin]: [::1]:3128 is where clients are served, unless 'listen' in [proxy] or systemd "
+        + "says otherwise"),
     LoadRow(
       "an address of [admin] among all that clients use",
       "[admin]\nweb = \"127.0.0.1:9\"\n[proxy]\nlisten = [\"0.0.0.0:9\"]\nallow_remote = true\n"

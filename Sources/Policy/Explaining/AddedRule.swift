@@ -45,6 +45,24 @@ extension Policy {
     return earlier.settings(of: request, asker, lostIn: self)
   }
 
+  /// The same for these requests of `asker`, and of clients that rules which ask are about.
+  public func loss(of requests: [NamedRequest], _ asker: Asker, since earlier: Policy) -> (rule: Rule, names: [String])?
+  {
+    let askers =
+      [asker]
+      + earlier.rules.filter { $0.action == .ask }.map { rule in
+        var fitted = asker
+        for condition in rule.conditions.all { condition.fit(&fitted) }
+        return fitted
+      }
+    for request in requests {
+      for asker in askers {
+        if let found = earlier.settings(of: request, asker, lostIn: self), !found.names.isEmpty { return found }
+      }
+    }
+    return nil
+  }
+
   /// What is decided of a request that the rule is about.
   private func specimen(of added: Rule, address: IPAddress?) -> Explanation? {
     example(of: added, address: address).map { explain($0.request, $0.asker, own: .unknown) }

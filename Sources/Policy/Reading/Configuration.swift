@@ -46,6 +46,9 @@ public struct ProxyCredential: Hashable, Sendable {
   /// The part before the first colon (RFC 7617, 2).
   public let user: String
 
+  /// Stands for those of a file that this user may not read. Not for requests.
+  public static let withheld = ProxyCredential(userAndPassword: Array("withheld:withheld".utf8))
+
   public init(userAndPassword: [UInt8]) {
     self.userAndPassword = userAndPassword
     user = String(decoding: userAndPassword.prefix { $0 != 0x3a }, as: UTF8.self)

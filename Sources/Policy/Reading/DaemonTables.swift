@@ -97,10 +97,13 @@ extension ConfigurationReading {
 
   /// Clients, scrapers and browsers cannot share an address: only one of the sockets could listen there.
   func checkListenAddresses() {
-    var taken = configuration.proxy.listen.map { (address: $0, name: "'listen' in [proxy]") }
+    var taken = listen.map { (address: $0.address, name: "'listen' in [proxy]") }
     for (address, setting) in adminAddresses {
       if let other = taken.first(where: { $0.address.collides(with: address) }) {
         error(setting, "\(address) is taken: \(other.name) has \(other.address)")
+      } else if listen.isEmpty, configuration.proxy.listen.contains(where: { $0.collides(with: address) }) {
+        // systemd may pass other sockets.
+        warning(setting, "\(address) is where clients are served, unless 'listen' in [proxy] or systemd says otherwise")
       }
       taken.append((address, "'\(setting.key)' in [admin]"))
     }
@@ -137,7 +140,7 @@ extension ConfigurationReading {
     guard let bytes = secret(setting) else { return }
     if isWithheld(setting) {
       hasWithheldCredentials = true
-      configuration.proxy.credentials = [ProxyCredential(userAndPassword: Array("withheld:withheld".utf8))]
+      configuration.proxy.credentials = [.withheld]
       return
     }
     var users: Set<[UInt8]> = []

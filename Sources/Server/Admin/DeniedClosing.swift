@@ -60,7 +60,8 @@ extension Conversation {
     }
     guard session.isInExchange else { return nil }
     let record = session.exchange.record
-    if record.decision != nil, !worker.policy.configuration.proxy.accepts(record.credential) { return "it" }
+    // Of a tunnel that an earlier process opened, it is not known who has shown what.
+    if let credential = record.credential, !worker.policy.configuration.proxy.accepts(credential) { return "it" }
     guard record.decision != nil, !record.target.isEmpty,
       case .success(let request) = NamedRequest.read(
         method: outputs.text.string(record.method), url: outputs.text.string(record.target))

@@ -236,12 +236,14 @@ final class DiskStore: Sendable {
   private func run(first: () -> Result<DiskFiles, DiskFiles.Fault>?) {
     var said = ""
     var attempt = first() ?? open()
-    // After a reload, the store before this one has the directory for another moment, which is nothing to tell.
+    // After a reload, the store before this one has the directory for another moment: no warning.
     var isFirst = true
     while true {
       let released: (@Sendable () -> Void)?
       switch attempt {
-      case .success(let files): released = serve(files)
+      case .success(let files):
+        released = serve(files)
+        attempt = .failure(DiskFiles.Fault(sentence: "\(directory) is gone"))
       case .failure(let fault):
         if fault.sentence != said, !(isFirst && fault.isHeld) {
           tell("cache: \(fault.sentence); answers are stored in memory alone")
@@ -251,16 +253,13 @@ final class DiskStore: Sendable {
         shared.withLock { $0.fault = fault.sentence }
         _ = Poll.readable(jobs.descriptor, milliseconds: Self.retryMilliseconds)
         released = refuseJobs()
+        if released == nil { attempt = open() }
+        if case .success = attempt { tell("cache: \(directory) is in use now") }
       }
-      // Nothing of the directory may be held any more when others are told.
-      attempt = .failure(DiskFiles.Fault(sentence: "\(directory) is gone"))
+      // Nothing of the directory is held any more.
       if let released {
         end()
         return released()
-      }
-      if case .failure = attempt {
-        attempt = open()
-        if case .success = attempt { tell("cache: \(directory) is in use now") }
       }
     }
   }

@@ -75,6 +75,11 @@ extension Conversation {
       endFlight(caching, .leaderless, worker)
       return false
     }
+    let kept = caching.stored ?? caching.part
+    if status >= 500, kept?.head.bridgesFailures(by: caching.request.rule, at: now) ?? false {
+      leaveToExchange(caching, worker)
+      return false
+    }
     if let storing = storing(fields, caching, input.bytes, worker) {
       if isAllThere(storing, caching, input.count - headBytes, worker) {
         storeCopy(of: input.bytes.extracting(headBytes..<input.count), storing.answer, caching, worker)
@@ -123,10 +128,6 @@ extension Conversation {
       wall: worker.workspace.wallMilliseconds,
       targets: caching.cache.targets)
     if head.refusal(toStoreFor: caching.request) != nil { return nil }
-    if status >= 500, caching.stored?.head.bridgesFailures(by: caching.request.rule, at: caching.time(worker)) ?? false
-    {
-      return nil
-    }
     let file = disk?.newFile()
     return Storing(answer: answer(head, Content(announced: announced, spills: file != nil), file: file, caching))
   }
@@ -208,7 +209,8 @@ extension Conversation {
     for key in caching.key.invalidated(by: fields) {
       caching.cache.removeAll(ofResource: key, now: now)
       // A reload may have replaced the store since the request began.
-      if let present = worker.live.cache, present !== caching.cache { present.removeAll(ofResource: key, now: now) }
+      let present = worker.shared.cache.withLock { $0 }
+      if let present, present !== caching.cache { present.removeAll(ofResource: key, now: now) }
     }
   }
 

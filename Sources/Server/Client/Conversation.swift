@@ -343,10 +343,13 @@ final class Conversation {
     }
     if reused { worker.statistics.upstreamsReused += 1 } else { worker.statistics.upstreamsOpened += 1 }
     mark(upstream, reused: reused)
-    if let mine = stream.carried as? HTTP2Carrier, let other = upstream.stream.carried as? HTTP2Carrier {
+    if let mine = stream.carried as? HTTP2Carrier, upstream.stream.tls == nil,
+      let other = upstream.stream.carried as? HTTP2Carrier
+    {
       mine.pair(with: other)
     }
-    if let report = upstream.report {
+    // What was found out about the destination itself says more than a parent's certificate.
+    if let report = upstream.report, !report.isOfParent || session.exchange.record.report == nil {
       session.exchange.noteReport(report.kind, report.finding, isForgiven: report.isForgiven)
     }
     upstreamSide.state.remove([.ended, .unwatched, .broken, .sawInput])

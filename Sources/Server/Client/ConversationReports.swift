@@ -98,7 +98,7 @@ extension Conversation {
   /// Emits the event that the exchange is over, if anyone watches.
   private func tell(_ record: borrowing ExchangeRecord, _ total: Int64, _ worker: Worker) {
     let events = worker.shared.events
-    guard events.isWatched else { return }
+    guard events.isWatched, !isForRest else { return }
     // A request refused before any rule was asked begins only now, for those who count beginnings and ends.
     if record.decision == nil { tellBeginning(worker) }
     let isViolation = record.violation != nil && events.wants(.violation)
@@ -112,7 +112,6 @@ extension Conversation {
 
   /// Emits the event of what has been decided about a request or tunnel, if anyone watches.
   func tellBeginning(_ worker: Worker) {
-    if isForRest { return }
     guard worker.shared.events.wants(.begun) else { return }
     let record = session.exchange.record
     worker.shared.events.post(.begun, about: subject, wall: record.begunWall, .beginning(decision(record, 0)))

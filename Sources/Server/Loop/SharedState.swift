@@ -110,6 +110,8 @@ final class SharedState: Sendable {
   let tokens = TokenMints()
   let spooler = Spooler(directory: Spooler.usualDirectory)
   let pins = PinSightings()
+  /// The store of the policy in force; nil: nothing is stored.
+  let cache = Locked<SharedCache?>(nil)
   /// Requests that wait for the network.
   let waitingRequests = Atomic<Int>(0)
   let health = SharedHealth()

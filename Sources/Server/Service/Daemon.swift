@@ -90,7 +90,6 @@ public final class Daemon: AdminHost {
   private let monitor: NetworkMonitor
   private var hosts: HostReachability
   /// For the watch on memory pressure.
-  private let cacheInForce: Locked<SharedCache?>
   /// When it stops: how open tunnels are handed over; nil if they are not kept.
   private var keeping: TunnelKeeping? = nil
   private var handedOver = 0
@@ -135,9 +134,9 @@ public final class Daemon: AdminHost {
     }
     state.cache = live.cache
     state.authorityEnds = live.authorityEnds
-    let inForce = Locked(live.cache)
-    cacheInForce = inForce
-    PressureWatch.start(log: log) { inForce.withLock { $0 } }
+    let (shared, store) = (shared, live.cache)
+    shared.cache.withLock { $0 = store }
+    PressureWatch.start(log: log) { shared.cache.withLock { $0 } }
     let mark = ViaMark(random: Process.random)
     let administration = try AdminListener.open(
       settings.policy.configuration.admin, passed: settings.inheritedAdmin, settings.log)
@@ -485,10 +484,10 @@ public final class Daemon: AdminHost {
     state.policy = policy
     state.authorityEnds = live.authorityEnds
     let cache = live.cache
+    shared.cache.withLock { $0 = cache }
     // From here on, the directory belongs to another store.
     if let old = state.cache, old !== cache { old.disk?.stop { cache?.disk?.retry() } }
     state.cache = cache
-    cacheInForce.withLock { $0 = cache }
     state.reloads += 1
     state.failure = nil
     state.loadedWall = Clock.wall

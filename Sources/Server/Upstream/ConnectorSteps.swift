@@ -189,6 +189,8 @@ extension Connector {
     }
     // Many may ask again at once, and one connection serves them all.
     if !wasUnsent || withoutPlace == 1 { followed.removeAll { $0 === parent } }
+    // It may come by another address, at which nothing has been probed.
+    isVerified = false
     reach(worker)
   }
 

@@ -255,7 +255,9 @@ final class Upstream {
   var isForgiven: Bool { report.map { $0.isForgiven && !$0.isOfParent } ?? false }
 
   /// Whether what comes from it may be from another than the destination, and passes because nothing is enforced.
-  var isDoubtful: Bool { report.map { !$0.isOfParent || destination.security == nil } ?? false }
+  var isDoubtful: Bool { report.map { !$0.isOfParent || isOfParent } ?? false }
+  /// Whether its bytes are what the parent says, and no TLS with the destination is inside.
+  private var isOfParent: Bool { destination.isParent || destination.security == nil }
 
   /// Whether it is one stream of a connection that others share: it serves one exchange. (TLS with the destination over
   /// a stream of a parent is a connection of its own.)

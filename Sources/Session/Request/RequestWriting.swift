@@ -146,7 +146,7 @@ extension Exchange {
     fields.dropRepeatedLength()
     if !edits.cookies { fields.drop(.cookie) }
     for name in edits.fields.removed { fields.drop(name, in: bytes) }
-    // The client has a part of a changed body, of which the origin's validators say nothing: it gets the whole.
+    // The client may have a part of a changed body, of which the origin's validators say nothing: it gets the whole.
     let changesBodies = record.decision.flatMap { policy.response(of: $0) }?.removesNulls ?? false
     if changesBodies, fields.contains(Self.ifRangeName, in: bytes) {
       fields.drop(Self.ifRangeName, in: bytes)
