@@ -129,6 +129,8 @@ extension Descriptor {
 
   /// As many bytes as asked for; nil if there are fewer, or they cannot be read.
   public func read(_ count: Int, at offset: UInt64) -> [UInt8]? {
+    // The storage of all empty arrays is one: filling it would be a write that other threads see.
+    if count == 0 { return [] }
     var done = 0
     let bytes = [UInt8](unsafeUninitializedCapacity: count) { buffer, initialized in
       while done < count {
