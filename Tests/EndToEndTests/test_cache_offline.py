@@ -194,3 +194,22 @@ def test_a_rule_that_asks_no_origin_gives_what_is_stored_however_old(cached):
         check_hit(stored.ask("/x"), b"answer 1", stale=True)
     assert check_problem(stored.ask("/y"), 504).token == "not-stored"
     assert len(stored.origin.connections) == connections
+
+
+# Over a reload
+
+
+def test_a_write_that_ends_after_a_reload_is_heard_by_the_new_store(cached):
+    """The write began under the old one, and the answer in between is from before the change."""
+    stored = cached()
+    held = stored.site.hold("/x")
+    writing = stored.start("/x", "Content-Length: 0", method="POST")
+    write = held.next()
+    stored.site.say("/x", said(FRESH, body=b"before"))
+    stored.proxy.reload(policy=ADMIN + policy(store='memory = "9MiB"'))
+    check_forwarded(stored.ask("/x"), "uri-miss", b"before", stored=True)
+    check_hit(stored.ask("/x"), b"before")
+    stored.site.say("/x", said(FRESH, body=b"after"))
+    write.say(said(status=204))
+    assert writing.answer().status == 204
+    check_forwarded(stored.ask("/x"), "uri-miss", b"after")

@@ -478,13 +478,14 @@ public final class Daemon: AdminHost {
     if Set(policy.rules.flatMap(\.routes)) != Set(state.policy.rules.flatMap(\.routes)) { shared.health.forget() }
     // This comes before any loop asks again who its clients are.
     shared.clients.forget()
+    // And this before any loop stores under the new policy: what another one changes under the old one counts there too.
+    let cache = live.cache
+    shared.cache.withLock { $0 = cache }
     for mailbox in shared.mailboxes { mailbox.post(.policy(live)) }
     awaited += shared.mailboxes.count
     shared.pins.keep(policy)
     state.policy = policy
     state.authorityEnds = live.authorityEnds
-    let cache = live.cache
-    shared.cache.withLock { $0 = cache }
     // From here on, the directory belongs to another store.
     if let old = state.cache, old !== cache { old.disk?.stop { cache?.disk?.retry() } }
     state.cache = cache
