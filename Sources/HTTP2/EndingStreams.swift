@@ -16,20 +16,20 @@ struct EndingStreams {
   /// When the time of the next request ends; nil: there is none.
   var until: Int64? { lingering.first { !$0.stream.isClosed }?.until }
 
-  /// Those that are to be reset now.
-  mutating func takeDue(now: Int64) -> [HTTP2Stream] {
+  /// Those that are to be reset now. `linger`: how long an answered request may go on from now, in milliseconds.
+  mutating func takeDue(now: Int64, linger: Int64) -> [HTTP2Stream] {
     if sending.isEmpty && lingering.isEmpty { return [] }
     var due: [HTTP2Stream] = []
     for stream in sending where stream.isAnswered && !stream.isClosed {
       if stream.isTunnel {
         due.append(stream)
       } else {
-        lingering.append((stream, now + ConnectionLimits.lingerMilliseconds))
+        lingering.append((stream, now + linger))
       }
     }
     sending.removeAll { $0.isAnswered || $0.isClosed }
     lingering.removeAll { $0.stream.isClosed }
-    let surplus = lingering.count - ConnectionLimits.lingering
+    let surplus = lingering.count - ConnectionLimits.mostLingering
     let over = lingering.indices.prefix { $0 < surplus || lingering[$0].until <= now }
     due += over.map { lingering[$0].stream }
     lingering.removeFirst(over.count)

@@ -247,7 +247,7 @@ public final class HTTP2Connection {
 
   /// Resets the streams that are answered and whose time is over. Returns whether there was one.
   public func endAnswered(now: Int64) -> Bool {
-    let due = ending.takeDue(now: now)
+    let due = ending.takeDue(now: now, linger: limits.linger)
     for stream in due { reset(stream, role == .client ? .cancel : .noError) }
     return !due.isEmpty
   }

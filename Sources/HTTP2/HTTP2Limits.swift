@@ -35,11 +35,8 @@ public struct ConnectionLimits: Sendable {
   /// How many times as large as is allowed, in fields or in bytes, a head may be and is refused as a request. Beyond
   /// that it is no mistake, and its connection ends before more of it is decoded.
   static let excess = 4
-  /// How long a client may go on sending a request that is answered, in milliseconds: as long as a connection of
-  /// HTTP/1.1 lingers.
-  public static let lingerMilliseconds: Int64 = 2000
-  /// How many streams may be in this state at once; the oldest is reset for one more.
-  static let lingering = 16
+  /// How many clients' requests that are answered may go on at once; the oldest is reset for one more.
+  static let mostLingering = 16
   /// Content in a frame of less than this explains no WINDOW_UPDATE, in bytes, unless nothing more waits: a peer that
   /// opens its windows by a few bytes at a time has its response cut into frames of mostly heads.
   static let leastContent = 64
@@ -59,8 +56,12 @@ public struct ConnectionLimits: Sendable {
   /// Whether CONNECT with a protocol (RFC 8441) is accepted from a client.
   public let extendedConnect: Bool
 
+  /// How long a client may go on sending a request that is answered, in milliseconds.
+  public let linger: Int64
+
   /// `head`: each cookie crumb counts.
-  public init(head: HeadLimits, streams: Int, resets: Int = 200, extendedConnect: Bool = false) {
+  public init(head: HeadLimits, streams: Int, resets: Int = 200, extendedConnect: Bool = false, linger: Int64) {
+    self.linger = linger
     self.resets = resets
     self.extendedConnect = extendedConnect
     self.head = head

@@ -622,9 +622,9 @@ import Testing
     let pair = try #require(Pair())
     let (asked, served) = try pair.answeredEarly()
     #expect(pair.read(asked).hasSuffix("\r\n\r\nx") && !asked.isBroken)
-    #expect(pair.server.lingersUntil == ConnectionLimits.lingerMilliseconds)
+    #expect(pair.server.lingersUntil == Pair.linger)
     #expect(pair.write("def", to: asked))
-    pair.now = ConnectionLimits.lingerMilliseconds - 1
+    pair.now = Pair.linger - 1
     #expect(!pair.server.endAnswered(now: pair.now))
     pair.run()
     #expect(!served.isClosed && served.readable == 0)
@@ -645,7 +645,7 @@ import Testing
 
   @Test func onlySoManyAnsweredRequestsGoOn() throws {
     let pair = try #require(Pair())
-    let asked = try (0...ConnectionLimits.lingering).map { _ in try pair.answeredEarly().asked }
+    let asked = try (0...ConnectionLimits.mostLingering).map { _ in try pair.answeredEarly().asked }
     #expect(asked.map { $0.resetCode == .noError } == asked.indices.map { $0 == 0 })
   }
 }

@@ -12,10 +12,12 @@ final class Pair {
   private(set) var served: [HTTP2Stream] = []
   /// In milliseconds.
   var now: Int64 = 0
+  static let linger: Int64 = 1000
 
   /// `streams`: what the server lets be open at once.
   init?(bytes: Int = 1 << 16, fields: Int = 100, streams: Int = 100) {
-    let limits = ConnectionLimits(head: HeadLimits(bytes: bytes, fields: fields), streams: streams)
+    let limits = ConnectionLimits(
+      head: HeadLimits(bytes: bytes, fields: fields), streams: streams, linger: Self.linger)
     let scratch = MessageScratch(sha1: { $0 })
     guard let client = HTTP2Connection(.client, limits, scratch, now: 0),
       let server = HTTP2Connection(.server, limits, scratch, now: 0)

@@ -298,7 +298,7 @@ extension AdminServer {
       state: host.state, statistics: sum ?? Statistics(host.state.policy), heldBytes: shared.heldBytes.count,
       residentBytes: Process.residentBytes, lostEvents: shared.events.lostCount, wall: Clock.wall,
       monotonic: Clock.monotonic, network: host.network, pinsSeen: shared.pins.all,
-      cache: host.state.cache.map(CacheFacts.init),
+      cache: shared.cache.map(CacheFacts.init),
       history: shared.history.facts, deskFault: shared.desk.fault)
   }
 }

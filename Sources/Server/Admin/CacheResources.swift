@@ -8,7 +8,7 @@ import Transport
 extension AdminServer {
   /// GET /v1/cache, GET /v1/cache?url=…, GET /v1/cache/answers.
   func tellCache(_ request: AdminRequest, mayAct: Bool, _ connection: AdminConnection) {
-    guard let cache = host.state.cache else { return refuseCache(connection) }
+    guard let cache = shared.cache else { return refuseCache(connection) }
     let now = cache.time
     switch selection(request.query) {
     case .failure(let fault): refuse(400, fault.sentence, connection)
@@ -33,7 +33,7 @@ extension AdminServer {
 
   /// POST /v1/cache/purge?…
   func purgeCache(_ request: AdminRequest, _ connection: AdminConnection) {
-    guard let cache = host.state.cache else { return refuseCache(connection) }
+    guard let cache = shared.cache else { return refuseCache(connection) }
     let now = cache.time
     switch selection(request.query) {
     case .failure(let fault): refuse(400, fault.sentence, connection)

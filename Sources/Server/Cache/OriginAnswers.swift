@@ -209,8 +209,7 @@ extension Conversation {
     for key in caching.key.invalidated(by: fields) {
       caching.cache.removeAll(ofResource: key, now: now)
       // A reload may have replaced the store since the request began.
-      let present = worker.shared.cache.withLock { $0 }
-      if let present, present !== caching.cache { present.removeAll(ofResource: key, now: now) }
+      if let present = worker.shared.cache, present !== caching.cache { present.removeAll(ofResource: key, now: now) }
     }
   }
 

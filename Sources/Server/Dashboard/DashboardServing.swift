@@ -195,7 +195,7 @@ extension AdminServer {
   func sampled(_ worker: Int, _ statistics: Statistics) {
     guard let dashboard, var sum = dashboard.series.answered(worker, statistics) else { return }
     if let counted { sum.add(counted) }
-    let cache = host.state.cache.map(CacheFacts.init)
+    let cache = shared.cache.map(CacheFacts.init)
     dashboard.series.take(SeriesCounters(sum, cache: cache), wall: Clock.wall)
   }
 }

@@ -146,6 +146,6 @@ extension ConnectionLimits {
   init(_ limits: Limits, extendedConnect: Bool = false) {
     self.init(
       head: HeadLimits(bytes: limits.headerBytes, fields: limits.headers), streams: limits.streams,
-      resets: limits.streamResets, extendedConnect: extendedConnect)
+      resets: limits.streamResets, extendedConnect: extendedConnect, linger: Session.lingerMilliseconds)
   }
 }

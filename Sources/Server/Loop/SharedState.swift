@@ -110,8 +110,7 @@ final class SharedState: Sendable {
   let tokens = TokenMints()
   let spooler = Spooler(directory: Spooler.usualDirectory)
   let pins = PinSightings()
-  /// The store of the policy in force; nil: nothing is stored.
-  let cache = Locked<SharedCache?>(nil)
+  private let cacheInForce = Locked<SharedCache?>(nil)
   /// Requests that wait for the network.
   let waitingRequests = Atomic<Int>(0)
   let health = SharedHealth()
@@ -158,6 +157,12 @@ final class SharedState: Sendable {
       mailboxes[waiter.worker].post(
         .place(slot: waiter.slot, generation: waiter.generation, granted.place, of: waiter.identity))
     }
+  }
+
+  /// The store of the policy in force; nil: nothing is stored.
+  var cache: SharedCache? {
+    get { cacheInForce.withLock { $0 } }
+    set { cacheInForce.withLock { $0 = newValue } }
   }
 
   /// Hands a connection to the worker whose turn it is. Returns false if that is `worker` itself, or if no other may

@@ -132,11 +132,10 @@ public final class Daemon: AdminHost {
     case .success(let made): live = made
     case .failure(let fault): throw StartFailure(description: "TLS cannot be set up: \(fault)")
     }
-    state.cache = live.cache
     state.authorityEnds = live.authorityEnds
-    let (shared, store) = (shared, live.cache)
-    shared.cache.withLock { $0 = store }
-    PressureWatch.start(log: log) { shared.cache.withLock { $0 } }
+    let shared = shared
+    shared.cache = live.cache
+    PressureWatch.start(log: log) { shared.cache }
     let mark = ViaMark(random: Process.random)
     let administration = try AdminListener.open(
       settings.policy.configuration.admin, passed: settings.inheritedAdmin, settings.log)
@@ -239,7 +238,7 @@ public final class Daemon: AdminHost {
     settings.log.event(.info, TunnelKeeping.lastWords(handedOver))
     settings.log.flush()
     // Complete answers are kept.
-    state.cache?.disk?.operate(milliseconds: Self.storeMilliseconds) { _ in }
+    shared.cache?.disk?.operate(milliseconds: Self.storeMilliseconds) { _ in }
     for thread in threads { thread.join() }
   }
 
@@ -478,17 +477,16 @@ public final class Daemon: AdminHost {
     if Set(policy.rules.flatMap(\.routes)) != Set(state.policy.rules.flatMap(\.routes)) { shared.health.forget() }
     // This comes before any loop asks again who its clients are.
     shared.clients.forget()
-    // And this before any loop stores under the new policy: what another one changes under the old one counts there too.
-    let cache = live.cache
-    shared.cache.withLock { $0 = cache }
+    // This comes before any loop stores under the new policy: what others change under the old one counts there too.
+    let (former, cache) = (shared.cache, live.cache)
+    shared.cache = cache
     for mailbox in shared.mailboxes { mailbox.post(.policy(live)) }
     awaited += shared.mailboxes.count
     shared.pins.keep(policy)
     state.policy = policy
     state.authorityEnds = live.authorityEnds
     // From here on, the directory belongs to another store.
-    if let old = state.cache, old !== cache { old.disk?.stop { cache?.disk?.retry() } }
-    state.cache = cache
+    if let former, former !== cache { former.disk?.stop { cache?.disk?.retry() } }
     state.reloads += 1
     state.failure = nil
     state.loadedWall = Clock.wall

@@ -18,8 +18,6 @@ struct DaemonState {
   var policy: Policy
   /// When the certificate of its local authority expires, in seconds since 1970; nil: it needs none.
   var authorityEnds: Int64? = nil
-  /// nil: nothing is stored.
-  var cache: SharedCache? = nil
   /// When the policy in force was read.
   var loadedWall: Int64
   /// The last reload that failed, unless one has succeeded since.

@@ -252,12 +252,14 @@ final class Upstream {
   var descriptor: Descriptor { stream.descriptor }
 
   /// Whether the policy refuses the certificate of the destination and the rule, unenforced, allowed it.
-  var isForgiven: Bool { report.map { $0.isForgiven && !$0.isOfParent } ?? false }
+  var isForgiven: Bool { report?.isForgiven ?? false }
 
-  /// Whether what comes from it may be from another than the destination, and passes because nothing is enforced.
-  var isDoubtful: Bool { report.map { !$0.isOfParent || isOfParent } ?? false }
-  /// Whether its bytes are what the parent says, and no TLS with the destination is inside.
-  private var isOfParent: Bool { destination.isParent || destination.security == nil }
+  /// Whether what comes from it may be from another than the destination, and passes because nothing is enforced. A
+  /// parent's certificate does not matter where TLS with the destination is inside.
+  var isDoubtful: Bool {
+    guard let report else { return false }
+    return !report.isOfParent || destination.isParent || destination.security == nil
+  }
 
   /// Whether it is one stream of a connection that others share: it serves one exchange. (TLS with the destination over
   /// a stream of a parent is a connection of its own.)

@@ -10,7 +10,8 @@ import Transport
 struct CertificateReport {
   let kind: Problem.Kind
   let finding: Finding
-  /// The policy refuses the certificate; otherwise only its pins would have.
+  /// The policy refuses the certificate; otherwise only its pins would have. A parent's is never forgiven: what a route
+  /// demands is enforced.
   let isForgiven: Bool
   /// The certificate is that of a parent.
   let isOfParent: Bool

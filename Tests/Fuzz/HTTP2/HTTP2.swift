@@ -68,7 +68,8 @@ private func unchunked(_ text: [UInt8]) -> [UInt8] {
 
 /// What each stream said.
 private func run(_ bytes: [UInt8], isServer: Bool, step: Int) -> [Int32: [UInt8]] {
-  let limits = ConnectionLimits(head: HeadLimits(bytes: 4096, fields: 32), streams: 10, extendedConnect: true)
+  let limits = ConnectionLimits(
+    head: HeadLimits(bytes: 4096, fields: 32), streams: 10, extendedConnect: true, linger: 2000)
   guard let connection = HTTP2Connection(isServer ? .server : .client, limits, MessageScratch(sha1: { $0 }), now: 0)
   else {
     return [:]
