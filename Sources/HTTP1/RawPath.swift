@@ -1,4 +1,10 @@
-// Percent-encodes the bytes above 0x7F in a path, which RFC 3986 does not allow. Tests: RawPathTests.
+// Percent-encodes the bytes above 0x7F in a path. RFC 3986 does not allow them, and curl sends them for
+// `http://host/查询`.
+//
+// If no rule says `encode_path = true`, such a head is refused like any other malformed one. Otherwise the path is
+// encoded before anything else happens, and the head is read again. Rules match that path, its readings come from it,
+// and it is the path that is sent. Only then, when the deciding rule is known, is the request refused unless that rule
+// accepts such paths: no rule is chosen by bytes that another reader would not see. Tests: RawPathTests.
 
 import Bytes
 

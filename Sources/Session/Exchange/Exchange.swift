@@ -13,6 +13,10 @@
 // Input that a call does not consume is presented again, with more after it. Content of known length is not copied: the
 // exchange returns `.forward(n)` and the server moves n bytes unchanged.
 //
+// This file has the state and the events. The way of a request is in RequestPath.swift, that of a response in
+// ResponsePath.swift, and how an exchange ends in ExchangeEnds.swift. What these decide by and write with are types of
+// their own: Ruling, ResponseCheck, RequestHeadWriter, ResponseHeadWriter, InspectedTunnel, HeldBody, ChallengedRequest.
+//
 // Tested by playbooks in SessionTests: the whole conversation at once, byte by byte, and with trailing data.
 
 import Bytes
@@ -28,16 +32,6 @@ public struct Exchange: ~Copyable {
     case collecting, connecting, exchanging, tunnel
   }
 
-  /// The state of one direction of an exchange.
-  enum Progress: Equatable {
-    case head
-    case length(remaining: UInt64)
-    case chunked(ChunkedDecoder)
-    case trailers
-    case untilClose
-    case done
-  }
-
   private let byAddress = ByAddress()
   var phase = Phase.head
   public internal(set) var record = ExchangeRecord()
@@ -47,9 +41,9 @@ public struct Exchange: ~Copyable {
   var request = RequestSide()
   public internal(set) var upstream = UpstreamSide()
   var response = ResponseSide()
-  var bodies = Bodies()
+  var bodies = ExchangeBodies()
   public internal(set) var tunnel = TunnelSide()
-  var times: Times
+  var times: ExchangeTimes
 
   /// Lends the record. Reading it as a property would copy it and count a dozen references.
   public borrowing func withRecord(_ body: (borrowing ExchangeRecord) -> Void) { body(record) }
@@ -57,7 +51,7 @@ public struct Exchange: ~Copyable {
   /// No exchange yet.
   init(policy: Policy, now: Int64) {
     self.policy = policy
-    times = Times(lastProgress: now)
+    times = ExchangeTimes(lastProgress: now)
   }
 
   /// The head of a request has arrived on a connection described by `origin`. This changes an exchange in place, which
@@ -81,6 +75,34 @@ public struct Exchange: ~Copyable {
     record.begunWall = workspace.wallMilliseconds
   }
 
+  /// A tunnel of an earlier process, under this process's policy. Waiting bytes are in `outputs` again. It gets the pace
+  /// of the rule in force when the caller reports its link with `beginPace`.
+  init(
+    resuming state: TunnelState, policy: Policy, now: Int64, _ workspace: inout Workspace, _ outputs: inout Outputs
+  ) {
+    self.init(policy: policy, now: now)
+    let rule = state.rule.flatMap { name in policy.rules.firstIndex { $0.name == name } }
+    record = ExchangeRecord(resuming: state, rule: rule, now: now)
+    phase = .tunnel
+    upstream.port = state.port
+    times.lastProgress = min(state.lastProgress, now)
+    if !state.flags.contains(.isUpgrade) { request.traits.insert(.isTunnel) }
+    if state.flags.contains(.dropsRequest) { upstream.carrier.insert(.dropsRequest) }
+    if state.ends.contains(.clientEnded) { tunnel.ends.insert(.client) }
+    if state.ends.contains(.upstreamEnded) { tunnel.ends.insert(.upstream) }
+    if rule == nil { tunnel.formerRule = state.rule }
+    if let decision = record.decision { bodies.pacing = policy.request(of: decision).throttle.map { Pacing($0) } }
+    outputs.resume(state, &workspace.pool)
+  }
+
+  // MARK: What it is
+
+  /// What the policy says of it.
+  public var ruling: Ruling { Ruling(policy: policy, decision: record.decision) }
+
+  /// The name of the rule that decided it, even if the policy in force no longer has it.
+  public var ruleName: String? { ruling.rule?.name ?? tunnel.formerRule }
+
   /// The sender, as rules see it.
   public var sender: Sender {
     Sender(client: record.client, address: client.address, proxyUser: record.proxyUser, program: record.program)
@@ -93,10 +115,8 @@ public struct Exchange: ~Copyable {
   public var isPaused: Bool { phase == .exchanging && uploadRests }
   public var isCollecting: Bool { phase == .collecting }
   public var isConnecting: Bool { phase == .connecting }
-  /// Whether a dead connection costs only a retry, so it need not be checked before reuse.
-  public var mayRetry: Bool { upstream.carrier.contains(.mayRetry) }
   /// Whether the request is sent again if its connection turns out to be dead.
-  public var keepsReplay: Bool { upstream.carrier.contains(.isReused) && upstream.carrier.contains(.mayRetry) }
+  public var keepsReplay: Bool { upstream.keepsReplay }
   /// Whether the response is awaited or under way, and nothing more is expected of the client.
   public var awaitsOnlyUpstream: Bool { (phase == .exchanging || phase == .connecting) && request.progress == .done }
   /// Whether bytes of the client can be used now.
@@ -117,35 +137,27 @@ public struct Exchange: ~Copyable {
   }
   /// Protocols for the upstream, in order of preference; none: the rule permits none of them.
   public var protocols: [HTTPProtocol] {
-    let allowed = rule?.protocols ?? HTTPProtocol.allCases
-    return mayShareConnection ? allowed : allowed.filter { $0 != .http2 }
+    mayShareConnection ? ruling.protocols : ruling.protocols.filter { $0 != .http2 }
   }
   /// Whether the request opens a WebSocket that may use a stream of a shared connection. The origin must support that
   /// (RFC 8441). Any other Upgrade needs a connection of HTTP/1.1.
   public var opensWebSocket: Bool {
-    request.traits.contains(.wantsUpgrade) && request.upgrade == Self.webSocket && !upstream.carrier.contains(.isBound)
-      && (rule?.protocols ?? HTTPProtocol.allCases).contains(.http2)
+    request.traits.contains(.wantsUpgrade) && request.upgrade == RequestSide.webSocket
+      && !upstream.carrier.contains(.isBound) && ruling.protocols.contains(.http2)
   }
-  /// In lower case, as `askedProtocol` is.
-  static let webSocket = Array("websocket".utf8)
   /// Whether the destination of a tunnel must be verified with the policy of `security` before it opens.
   public var verifiesTunnel: Bool { upstream.way.contains(.isVerified) }
-  /// The security policy of the current exchange.
-  public var security: SecurityPolicy { record.decision.map { policy.security(of: $0) } ?? policy.defaultSecurity }
-  /// Whether the current exchange may use a cellular link.
-  public var allowsCellularAccess: Bool { !enforces || mayUseCellular }
-  private var mayUseCellular: Bool { rule?.request.allowsCellularAccess ?? policy.defaultRequest.allowsCellularAccess }
-  /// How packets of the current exchange are marked towards the destination.
-  public var serviceType: ServiceType {
-    rule?.request.serviceType ?? policy.defaultRequest.serviceType
-  }
-  /// Whether violations of the security policy are refused, and not only reported.
-  public var enforces: Bool { rule?.enforce ?? true }
-  /// The rule that decided the current exchange.
-  public var rule: Rule? { record.decision?.rule.map { policy.rules[$0] } }
+  /// The target of the request, if its rule has one; nil: the host that the request names.
+  var target: RuleTarget? { upstream.way.contains(.isMapped) ? ruling.rule?.target : nil }
+  /// Whether the client's bytes are read and dropped, because the upstream accepts no more.
+  public var dropsRequest: Bool { upstream.carrier.contains(.dropsRequest) }
+  /// Whether the whole request has left, or is about to.
+  public var isRequestWhole: Bool { request.progress == .done && bodies.areOut }
 
   /// Whether the next bytes of the upstream are the head of a response.
   public var awaitsResponseHead: Bool { phase == .exchanging && response.progress == .head }
+  /// The server has to inspect the next head before the exchange does: it is the final response of an upstream.
+  public var awaitsFinalHead: Bool { awaitsResponseHead && !response.traits.contains(.isDropped) }
 
   /// Number of content bytes that will pass unchanged from the upstream. The server uses it to choose how to move them.
   public var unchangedResponseBytes: UInt64 {
@@ -166,6 +178,21 @@ public struct Exchange: ~Copyable {
     return 0
   }
 
+  /// The final size of the request with its head, counted as in `record.bytesIn`; nil if unknown.
+  public var expectedBytesIn: UInt64? { isTunnel ? nil : request.progress.expectedBytes(after: record.bytesIn) }
+
+  /// Likewise for the response and `record.bytesOut`. A held response may still become another one.
+  public var expectedBytesOut: UInt64? {
+    isTunnel || bodies.held != nil ? nil : response.progress.expectedBytes(after: record.bytesOut)
+  }
+
+  /// The destination as the log names it, and the parent that the request was sent to.
+  func peers(_ outputs: borrowing Outputs) -> PeerNames {
+    PeerNames(
+      destination: outputs.text.bytes.extracting(record.target).string,
+      parent: upstream.parent.map { ($0, record.route ?? "-") })
+  }
+
   // MARK: Events of the client
 
   /// Bytes of the client after the head. `Step.consumed` is the number that was consumed.
@@ -184,13 +211,16 @@ public struct Exchange: ~Copyable {
       if !bytes.isEmpty { request.traits.insert(.bodyBegun) }
       return readRequestBody(bytes, now: now, &workspace, &outputs)
     case .tunnel:
-      if upstream.carrier.contains(.dropsRequest) {
+      if dropsRequest {
         clientForwarded(bytes.count, now: now)
         return Step(consumed: bytes.count, action: .read)
       }
-      if let inspected = tunnel.inspected { return inspect(client: bytes, inspected, now: now, &workspace, &outputs) }
+      if let inspected = tunnel.inspected {
+        let verdict = inspected.clientReceived(bytes, now: now)
+        return perform(verdict, bytes, isClients: true, workspace: &workspace, outputs: &outputs)
+      }
       if bytes.isEmpty { return Step(consumed: 0, action: .read) }
-      let allowed = bodies.pacing?.upload?.allowance(of: bytes.count) ?? bytes.count
+      let allowed = uploadAllowance(of: bytes.count)
       return Step(consumed: 0, action: allowed > 0 ? .forward(count: allowed) : .hold)
     }
   }
@@ -205,7 +235,7 @@ public struct Exchange: ~Copyable {
       preconditionFailure("the end of a client that has not asked")
     case .collecting, .connecting, .exchanging:
       if request.progress == .done {
-        times.clientGoneAt = now + Self.halfClosedMilliseconds
+        times.clientEnded(now: now)
         return .hold
       }
       if response.traits.contains(.hasBegun) { return breakOff(.clientLeft) }
@@ -213,9 +243,7 @@ public struct Exchange: ~Copyable {
       return answer(Problem(.malformedRequest, detail), &workspace, &outputs)
     case .tunnel:
       tunnel.ends.insert(.client)
-      if let inspected = tunnel.inspected, inspected.beginning == nil, let fault = inspected.inspection.clientEnded() {
-        return refuseTunnel(fault, &workspace, &outputs)
-      }
+      if let fault = tunnel.inspected?.clientEnded() { return refuseTunnel(fault, &workspace, &outputs) }
       return tunnel.ends.contains(.upstream) ? endOfTunnel(.done) : .closeOtherWrite
     }
   }
@@ -239,13 +267,12 @@ public struct Exchange: ~Copyable {
     record.isReused = reused
     record.route = way.route
     beginPace(on: way.link, now: now)
-    if way.link == .wwan, !mayUseCellular {
+    if way.link == .wwan, !ruling.mayUseCellular {
       record.report = .cellularNotAllowed
       record.finding = Finding("The request left by a cellular link, which the policy does not allow it.")
     }
     if let rule = record.decision?.rule,
-      policy.wouldDeny(
-        address, rule: rule, isOwn: { way.leadsHome ? true : workspace.own.contains($0) })
+      policy.wouldDeny(address, rule: rule, isOwn: { way.leadsHome ? true : workspace.own.contains($0) })
     {
       record.decision = Decision(verdict: .allow, reason: .ruleWouldDeny, rule: rule)
       record.report = .addressDenied
@@ -254,8 +281,6 @@ public struct Exchange: ~Copyable {
     times.lastProgress = now
     if request.traits.contains(.isTunnel) {
       enterTunnel()
-      times.lastProgress = now
-      record.status = 200
       grantTunnel(&workspace, &outputs)
       return .tunnel
     }
@@ -263,13 +288,10 @@ public struct Exchange: ~Copyable {
     if reused { upstream.carrier.insert(.isReused) } else { upstream.carrier.remove(.isReused) }
     record.upstreamWire = way.wire
     if request.traits.contains(.isGRPC), way.wire == .http11 {
-      return answer(needsHTTP2(outputs), &workspace, &outputs)
+      return answer(peers(outputs).needsHTTP2, &workspace, &outputs)
     }
     upstream.parent = way.parent
-    bodies.challenged?.parentLines = way.parent == nil ? nil : way.parentLines
-    if let challenged = bodies.challenged, challenged.parent?.place != way.digest?.place {
-      challenged.parent = way.digest
-    }
+    bodies.challenged?.leaves(by: way)
     leave(parentLines: way.parentLines, now: now, &workspace, &outputs)
     return request.progress == .done ? .hold : .read
   }
@@ -278,17 +300,13 @@ public struct Exchange: ~Copyable {
   /// whatever the method, and then the request goes again.
   private func mayBeRefused(_ outputs: borrowing Outputs) -> Bool {
     record.upstreamWire == .http2 && bodies.spooled == nil && (isRequestWhole || !pacesUpload)
-      && outputs.toUpstream.count <= Self.longestReplay
+      && outputs.toUpstream.count <= UpstreamSide.longestReplay
   }
-
-  /// Longest request, in bytes of HTTP/1.1, that is sent again after its origin refused the stream. A client rarely
-  /// sends more before a refusal can arrive, and each upload that waits for its response may keep this much in memory.
-  static let longestReplay = 32 << 10
 
   /// Another part of the body leaves. It is kept as long as the request may have to go again.
   public func keepForReplay(_ bytes: Span<UInt8>, _ replay: inout ByteBuffer, _ pool: inout BufferPool) {
     if replay.isEmpty { return }
-    if !keepsReplay, replay.count + bytes.count > Self.longestReplay { return pool.reclaim(&replay) }
+    if !keepsReplay, replay.count + bytes.count > UpstreamSide.longestReplay { return pool.reclaim(&replay) }
     pool.lend(&replay, bytes.count)
     replay.append(bytes)
   }
@@ -301,56 +319,29 @@ public struct Exchange: ~Copyable {
     swap(&replay, &outputs.replay)
   }
 
-  /// The most that refusals of one request may weigh in total (`weightOfRefusal`): four refusals of streams that were
-  /// opened, or more of streams that were not. An origin that ends each connection after a number of requests may
-  /// several times refuse a request that is only waiting for its turn. One that refuses all would otherwise be asked
-  /// forever.
-  static let mostRefusals = 32
-
   /// Sends the contents of `outputs.toUpstream` on the open connection. `parentLines`: see `UpstreamWay`.
   mutating func leave(
     parentLines: [UInt8], now: Int64, _ workspace: inout Workspace, _ outputs: inout Outputs
   ) {
-    if upstream.carrier.contains(.isReused) && upstream.carrier.contains(.mayRetry) || mayBeRefused(outputs) {
+    if keepsReplay || mayBeRefused(outputs) {
       workspace.pool.lend(&outputs.replay, outputs.toUpstream.count)
       outputs.replay.append(contentsOf: outputs.toUpstream)
     }
     // After the replay is saved, because a retry may take another route and needs another answer to the challenge.
-    let lines = challengeLines(&workspace, outputs)
+    let credentials = bodies.challenged?.lines(
+      for: outputs.toUpstream.bytes, upstream.written, of: request, mayRetry: upstream.carrier.contains(.mayRetry),
+      nonces: &workspace.nonces)
+    if credentials?.expectsContinue ?? false { upstream.carrier.insert(.awaitsContinue) }
+    let lines = credentials?.text ?? []
     if upstream.parent != nil {
       let added = lines.isEmpty ? parentLines : lines + parentLines
       let head = ParentRequest.rewrite(&outputs.toUpstream, upstream.written, adding: added, &workspace.pool)
-      addParentLine(to: head, &workspace, &outputs)
+      let line = bodies.challenged?.parentLine(for: outputs.toUpstream.bytes, head, nonces: &workspace.nonces)
+      if let line { ParentRequest.insert(line, into: &outputs.toUpstream, head, &workspace.pool) }
     } else if !lines.isEmpty {
       ParentRequest.insert(lines, into: &outputs.toUpstream, upstream.written, &workspace.pool)
     }
-    sendPaced(now: now, &workspace, &outputs)
-  }
-
-  /// The proxy can act as the host: the tunnel is granted, and no upstream is opened before a request arrives.
-  public mutating func interiorOpened(_ workspace: inout Workspace, _ outputs: inout Outputs) -> Action {
-    precondition(phase == .connecting && tunnel.interior != nil, "a tunnel was opened that nobody waits for")
-    phase = .exchanging
-    request.progress = .done
-    record.status = 200
-    grantTunnel(&workspace, &outputs)
-    return .end(Ending(client: .intercept, keepsUpstream: false))
-  }
-
-  private mutating func grantTunnel(_ workspace: inout Workspace, _ outputs: inout Outputs) {
-    workspace.pool.lend(&outputs.toClient, BufferPool.smallestBlock)
-    let before = outputs.toClient.count
-    outputs.toClient.append("HTTP/1.1 200 Connection established\r\n\r\n")
-    record.bytesOut &+= UInt64(outputs.toClient.count - before)
-  }
-
-  /// From here on bytes go both ways. A rule's time for the whole exchange ends here. A client that has sent everything
-  /// still receives the rest of the tunnel.
-  mutating func enterTunnel() {
-    phase = .tunnel
-    tunnel.ends = []
-    times.exchangeDeadline = .max
-    times.clientGoneAt = .max
+    bodies.sendPaced(now: now, &outputs, &workspace.pool)
   }
 
   /// No upstream could be opened.
@@ -370,7 +361,10 @@ public struct Exchange: ~Copyable {
     case .exchanging:
       return readResponse(bytes, now: now, &workspace, &outputs)
     case .tunnel:
-      if let inspected = tunnel.inspected { return inspect(upstream: bytes, inspected, &workspace, &outputs) }
+      if let inspected = tunnel.inspected {
+        let verdict = inspected.upstreamReceived(bytes)
+        return perform(verdict, bytes, isClients: false, workspace: &workspace, outputs: &outputs)
+      }
       return bytes.isEmpty ? Step(consumed: 0, action: .read) : Step(consumed: 0, action: .forward(count: bytes.count))
     case .head, .collecting, .connecting:
       preconditionFailure("bytes of an upstream that the exchange does not have")
@@ -388,10 +382,10 @@ public struct Exchange: ~Copyable {
         response.progress = .done
         return bodies.held == nil ? endOfResponse() : judgeHeld(&workspace, &outputs)
       case .length, .chunked, .trailers, .untilClose:
-        if let action = endedWithinChallenge(&workspace, &outputs) { return action }
+        if response.traits.contains(.isDropped) { return leaveOnAnother(&workspace, &outputs) }
         if bodies.held != nil {
           if let action = rejectWaiting(&workspace, &outputs) { return action }
-          let detail = "\(responder(outputs)) closed the connection within the body of the response."
+          let detail = "\(peers(outputs).responder) closed the connection within the body of the response."
           return answer(Problem(.incompleteResponse, detail), &workspace, &outputs)
         }
         return breakOff(.upstreamBrokeOff)
@@ -401,7 +395,7 @@ public struct Exchange: ~Copyable {
     case .tunnel:
       if end != .closed { return endOfTunnel(.upstreamBrokeOff) }
       tunnel.ends.insert(.upstream)
-      if let fault = tunnel.inspected?.inspection.upstreamEnded() { return refuseTunnel(fault, &workspace, &outputs) }
+      if let fault = tunnel.inspected?.upstreamEnded() { return refuseTunnel(fault, &workspace, &outputs) }
       return tunnel.ends.contains(.client) ? endOfTunnel(.done) : .closeOtherWrite
     case .head, .collecting, .connecting:
       preconditionFailure("the end of an upstream that the exchange does not have")
@@ -417,7 +411,7 @@ public struct Exchange: ~Copyable {
       workspace.pool.reclaim(&outputs.replay)
       endUploadPace()
       outputs.toUpstream.removeAll()
-      dropUpload()
+      bodies.dropUpload()
       bodies.spooled = nil
       return .read
     case .tunnel:
@@ -433,19 +427,17 @@ public struct Exchange: ~Copyable {
 
   /// Whether the request is sent again after this end of its upstream.
   public func goesAgain(after end: UpstreamEnd, _ outputs: borrowing Outputs) -> Bool {
-    guard awaitsResponseHead, response.informational.isUntouched else { return false }
-    return switch end {
-    case .closed, .broken, .alert, .lost: keepsReplay
-    case .refused: upstream.refusals + (end.weightOfRefusal ?? 0) <= Self.mostRefusals && !outputs.replay.isEmpty
-    // The origin is there, and has seen the request.
-    case .malformed, .reset: false
-    }
+    awaitsResponseHead && response.informational.isUntouched
+      && upstream.goesAgain(after: end, hasReplay: !outputs.replay.isEmpty)
   }
 
   private mutating func endedBeforeResponse(
     _ end: UpstreamEnd, _ workspace: inout Workspace, _ outputs: inout Outputs
   ) -> Action {
-    guard goesAgain(after: end, outputs) else { return answer(problem(of: end, outputs), &workspace, &outputs) }
+    guard goesAgain(after: end, outputs) else {
+      let isReused = upstream.carrier.contains(.isReused)
+      return answer(peers(outputs).problem(of: end, isReused: isReused), &workspace, &outputs)
+    }
     // RFC 9112, 9.3.1: once, on a new connection. The method is idempotent and nothing came back, or nothing was
     // processed.
     upstream.carrier.remove([.mayRetry, .dropsRequest, .awaitsContinue])
@@ -457,22 +449,130 @@ public struct Exchange: ~Copyable {
     return .reconnect
   }
 
-  private func problem(of end: UpstreamEnd, _ outputs: borrowing Outputs) -> Problem {
-    switch end {
-    case .alert(let alert):
-      return Problem(.tlsAlert, "\(destination(outputs)) ended the TLS connection with an alert (\(alert)).")
-    case .lost(let reason): return Problem(.connectionClosed, "\(destination(outputs)): \(reason).")
-    case .malformed:
-      return Problem(
-        .malformedResponse, "The response of \(respondent(outputs)) is no message of HTTP/2 (RFC 9113, 8.1.1).")
-    case .reset(let code):
-      return Problem(
-        .connectionClosed,
-        "\(responder(outputs)) reset the stream (\(code)) before the head of a response was complete.")
-    case .closed, .broken, .refused:
-      let what = upstream.carrier.contains(.isReused) ? "a kept connection" : "the connection"
-      return Problem(
-        .connectionClosed, "\(responder(outputs)) closed \(what) before the head of a response was complete.")
+  // MARK: Bytes that the server moved
+
+  /// The server has moved `count` bytes of this side unchanged, after `.forward` or on its own.
+  public mutating func clientForwarded(_ count: Int, now: Int64) {
+    noteQuiet(until: now)
+    times.lastProgress = now
+    record.bytesIn &+= UInt64(count)
+    bodies.pacing?.upload?.spent(count, now: now)
+    if phase == .exchanging {
+      request.traits.insert(.bodyBegun)
+      request.progress.moved(count)
     }
+  }
+
+  public mutating func upstreamForwarded(_ count: Int, now: Int64) {
+    progressed(now: now)
+    record.bytesOut &+= UInt64(count)
+    if phase == .exchanging { response.progress.moved(count) }
+  }
+
+  /// Waiting bytes have left, or some of a response has come: the connection is alive, however slow.
+  public mutating func progressed(now: Int64) {
+    noteQuiet(until: now)
+    times.progressed(now: now)
+  }
+
+  /// Whether both directions are done: to be checked after forwarding.
+  public mutating func endIfComplete() -> Action? {
+    if let inspected = tunnel.inspected, inspected.endsAfterForward { return endOfTunnel(.done) }
+    return phase == .exchanging && response.progress == .done ? endOfResponse() : nil
+  }
+
+  // MARK: What the server found out
+
+  /// A parent is connected, by a route: its next message may be its last.
+  public mutating func noteParent(_ address: IPAddress, port: UInt16, route: String) {
+    record.route = route
+    record.upstream = address
+    record.upstreamPort = port
+  }
+
+  /// The route that was tried last gave no connection.
+  public mutating func noteRefused(route: String) { if record.route == nil { record.route = route } }
+
+  public mutating func noteReport(_ kind: Problem.Kind, _ finding: Finding?, isForgiven: Bool) {
+    record.report = kind
+    record.finding = finding
+    record.isForgiven = isForgiven
+  }
+
+  /// How long the name look-up, the connecting, and the TLS handshake took, in microseconds.
+  public mutating func noteNameTime(_ microseconds: Int64) { record.nameMicroseconds = microseconds }
+  public mutating func noteConnectTime(_ microseconds: Int64) {
+    record.connectMicroseconds = microseconds
+    noteTime(microseconds / 1000, of: .connect)
+  }
+  public mutating func noteTLSTime(_ microseconds: Int64) {
+    record.tlsMicroseconds = microseconds
+    noteTime(microseconds / 1000, of: .tlsHandshake)
+  }
+
+  // MARK: The cache
+
+  /// What the rule stores of its responses; nil: nothing, or this request is not cacheable: its credentials belong to a
+  /// connection, or something in it depends on an earlier response of the origin.
+  public var cacheRule: CacheRule? {
+    guard let decision = record.decision, let rule = policy.cache(of: decision), request.isForCache,
+      !upstream.carrier.contains(.isBound), bodies.challenged == nil
+    else { return nil }
+    return rule
+  }
+
+  /// Whether its success invalidates what is stored for its URL, under whichever rule (RFC 9111, 4.4).
+  public func mayInvalidate(_ outputs: borrowing Outputs) -> Bool {
+    request.isForCache && !CachedExchange.isSafe(outputs.text.bytes.extracting(record.method))
+  }
+
+  /// How many bytes at the end of the target are the parameters that the rule adds.
+  public func addedQueryBytes(_ outputs: borrowing Outputs) -> Int {
+    let query = ruling.serialization?.query(for: outputs.text.bytes.extracting(record.method)) ?? []
+    return query.isEmpty ? 0 : query.count + 1
+  }
+
+  /// The URL that the request is sent to. Its head is in `outputs`. The port is the one that is connected to: inside a
+  /// tunnel, a Host without a port means the tunnel's.
+  public func effectiveURL(_ outputs: borrowing Outputs) -> [UInt8] {
+    upstream.written.url(outputs.toUpstream.bytes, usesTLS ? .https : .http, port: upstream.port)
+  }
+
+  /// The URL as the client asked for it, for people: without what the rule adds.
+  public func shownURL(_ outputs: borrowing Outputs) -> [UInt8] {
+    outputs.text.bytes.extracting(record.target).array + request.query
+  }
+
+  /// The value of Cache-Status for the exchange (RFC 9211), without the name of the cache: `hit; ttl=30`.
+  public mutating func noteCache(_ result: CacheResult?, status: String) {
+    record.cache = result
+    response.cacheStatus = status
+  }
+
+  /// The response comes from the store: nothing is sent, and what follows is read as an upstream's response.
+  /// `isFetched`: it was fetched for this request, or for another one meanwhile, and keeps the pace of its rule towards
+  /// the client.
+  public mutating func answeredFromStore(
+    isFetched: Bool, now: Int64, _ workspace: inout Workspace, _ outputs: inout Outputs
+  ) {
+    precondition(phase == .connecting || phase == .exchanging, "a stored answer for an exchange that does not wait")
+    phase = .exchanging
+    upstream.carrier.remove([.isReused, .mayRetry])
+    workspace.pool.reclaim(&outputs.toUpstream)
+    workspace.pool.reclaim(&outputs.replay)
+    upstream.parent = nil
+    // What was stored before leaves at once, whatever the pace of its rule.
+    if isFetched { endUploadPace() } else { bodies.pacing = nil }
+    times.lastProgress = now
+  }
+
+  /// The upstream's response is of no use: the request is sent again, without the condition that the cache added.
+  public mutating func askAgain(_ head: [UInt8], _ workspace: inout Workspace, _ outputs: inout Outputs) {
+    precondition(phase == .exchanging && response.progress == .head, "an answer has begun")
+    workspace.pool.reclaim(&outputs.toUpstream)
+    workspace.pool.reclaim(&outputs.replay)
+    workspace.pool.lend(&outputs.toUpstream, head.count)
+    outputs.toUpstream.append(head)
+    phase = .connecting
   }
 }

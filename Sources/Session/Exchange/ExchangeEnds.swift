@@ -1,19 +1,18 @@
-// Deadlines, and the ways in which an exchange ends: aborts, and responses of the proxy's own.
+// Deadlines and pauses, and the ways in which an exchange ends: aborts, and responses of the proxy's own.
 
 import Bytes
 import HTTP1
 import Policy
+import Reachability
+import TLSWire
 
 extension Exchange {
   // MARK: Time
 
-  /// The time-outs of the rule that decided the current exchange, otherwise the general ones.
-  public var timeouts: Timeouts { policy.timeouts(of: record.decision?.rule) }
-
   /// When `timedOut` has to be called, unless something moves before.
   var deadline: Int64 {
     if awaitsOperator { return times.operatorDeadline }
-    let timeouts = self.timeouts
+    let timeouts = ruling.timeouts
     let own: Int64 =
       switch phase {
       case .head, .connecting: .max
@@ -34,9 +33,17 @@ extension Exchange {
     return min(end, heldDeadline, held.textDeadline ?? .max)
   }
 
-  /// How long a client that has closed its sending direction waits for more of a response, in milliseconds: long enough
-  /// for most origins to begin, short enough not to keep one working for no client.
-  static let halfClosedMilliseconds: Int64 = 5_000
+  /// When more of the held body must have arrived; `.max` if none is held.
+  @inline(never)
+  private var heldDeadline: Int64 {
+    bodies.held?.deadline(grace: ruling.timeouts.bodyStallMilliseconds) ?? .max
+  }
+
+  /// How long bytes of a plain tunnel may be held.
+  private var helloDeadline: Int64? {
+    guard let inspected = tunnel.inspected, inspected.isPlain else { return nil }
+    return inspected.heldSince.map { $0 + ruling.timeouts.tlsHandshakeMilliseconds }
+  }
 
   /// The deadline has passed. `upstreamIsFull`: bytes of the request, besides those in `outputs`, wait for the upstream
   /// to accept them.
@@ -45,7 +52,6 @@ extension Exchange {
   ) -> Action {
     if awaitsOperator { return unanswered(now: now, &workspace, &outputs) }
     if resumePace(now: now, &workspace, &outputs) { return .read }
-    let timeouts = self.timeouts
     switch phase {
     case .head:
       preconditionFailure("nothing is due of an exchange that has not begun")
@@ -61,40 +67,52 @@ extension Exchange {
       if response.traits.contains(.hasBegun) {
         return breakOff(now >= times.exchangeDeadline ? .exchangeTimeout : .stalled)
       }
-      if now >= times.exchangeDeadline {
-        let limit = times.exchangeDeadline - record.begun
-        return answer(
-          Problem(.exchangeTimeout, "\(destination(outputs)) did not finish within the rule's \(limit) ms."),
-          &workspace, &outputs)
+      if let spooled = bodies.spooled, spooled.move != .none, now < times.exchangeDeadline,
+        phase != .exchanging || !upstreamIsFull && outputs.toUpstream.isEmpty
+      {
+        let limit = ruling.timeouts.bodyStallMilliseconds
+        return spoolFailed("it did not get on for \(limit) ms", &workspace, &outputs)
       }
-      if phase == .exchanging, upstreamIsFull || !outputs.toUpstream.isEmpty {
-        let detail =
-          "\(responder(outputs)) took no byte of the request for \(text(request.progress == .done ? .responseHeader : .bodyStall))."
-        return answer(Problem(.responseTimeout, detail), &workspace, &outputs)
-      }
-      if let spooled = bodies.spooled, spooled.move != .none {
-        return spoolFailed("it did not get on for \(timeouts.bodyStallMilliseconds) ms", &workspace, &outputs)
-      }
-      if now >= heldDeadline, now < times.lastProgress + timeouts.bodyStallMilliseconds {
-        return answer(tooSlowToHold(outputs), &workspace, &outputs)
-      }
-      if request.progress != .done {
-        return answer(
-          Problem(.stalled, "No byte of the request body moved for \(text(.bodyStall))."),
-          &workspace, &outputs)
-      }
-      if bodies.held != nil {
-        let detail =
-          "\(responder(outputs)) sent no byte of the response body for \(text(.bodyStall))."
-        return answer(Problem(.responseTimeout, detail), &workspace, &outputs)
-      }
-      return answer(
-        Problem(.responseTimeout, "\(responder(outputs)) did not begin a response within \(text(.responseHeader))."),
-        &workspace, &outputs)
+      return answer(problem(ofSilenceUntil: now, upstreamIsFull: upstreamIsFull, outputs), &workspace, &outputs)
     case .tunnel:
-      if let helloDeadline, now >= helloDeadline { return heldTooLong() }
+      if let helloDeadline, now >= helloDeadline {
+        // The client's first bytes are still undecided, and no more arrive.
+        if ruling.enforces { return endOfTunnel(.stalled) }
+        tunnel.report(.client(.truncated), &record)
+        return .read
+      }
       return endOfTunnel(tunnel.inspected?.isPlain ?? true ? .tunnelIdle : .stalled)
     }
+  }
+
+  /// What did not come in time.
+  private func problem(
+    ofSilenceUntil now: Int64, upstreamIsFull: Bool, _ outputs: borrowing Outputs
+  ) -> Problem {
+    let (ruling, peers, isRequestDone) = (ruling, peers(outputs), request.progress == .done)
+    if now >= times.exchangeDeadline {
+      let limit = times.exchangeDeadline - record.begun
+      return Problem(.exchangeTimeout, "\(peers.destination) did not finish within the rule's \(limit) ms.")
+    }
+    if phase == .exchanging, upstreamIsFull || !outputs.toUpstream.isEmpty {
+      let limit = ruling.text(of: isRequestDone ? .responseHeader : .bodyStall)
+      return Problem(.responseTimeout, "\(peers.responder) took no byte of the request for \(limit).")
+    }
+    if now >= heldDeadline, now < times.lastProgress + ruling.timeouts.bodyStallMilliseconds {
+      let rate = "at less than \(HeldBody.leastBytesPerSecond) bytes a second, too slowly to be held."
+      return isRequestDone
+        ? Problem(.responseTimeout, "The response body of \(peers.destination) came \(rate)")
+        : Problem(.stalled, "The request body came \(rate)")
+    }
+    if !isRequestDone {
+      return Problem(.stalled, "No byte of the request body moved for \(ruling.text(of: .bodyStall)).")
+    }
+    if bodies.held != nil {
+      let limit = ruling.text(of: .bodyStall)
+      return Problem(.responseTimeout, "\(peers.responder) sent no byte of the response body for \(limit).")
+    }
+    let limit = ruling.text(of: .responseHeader)
+    return Problem(.responseTimeout, "\(peers.responder) did not begin a response within \(limit).")
   }
 
   /// Whether the client has left, and its time to come back is over.
@@ -107,29 +125,156 @@ extension Exchange {
     breakOffNow(now >= times.exchangeDeadline ? .exchangeTimeout : now >= times.clientGoneAt ? .clientLeft : .stalled)
   }
 
-  /// The client did not get the last `count` bytes of its response.
-  public mutating func clientMissed(_ count: Int, _ outcome: Outcome) {
-    record.bytesOut -= min(record.bytesOut, UInt64(count))
-    if count > 0, record.outcome == .done { record.outcome = outcome }
+  // MARK: Times of a rule that is not enforced
+
+  /// Something took this long, and the rule may have a time-out for it.
+  mutating func noteTime(_ milliseconds: Int64, of timeout: Timeout) {
+    guard response.traits.contains(.reportsTimes) else { return }
+    let isDone = request.progress == .done
+    if let excess = ExceededTime(milliseconds, of: timeout, by: ruling.rule, requestIsDone: isDone) {
+      record.report(excess)
+    }
   }
 
-  /// `60000 ms`, marked as the rule's if the rule sets it.
-  private func text(_ timeout: Timeout) -> String {
-    let isOwn = rule?.timeouts.map { $0.own.contains(timeout) && $0.values[timeout] == timeouts[timeout] } ?? false
-    return "\(isOwn ? "the rule's " : "")\(timeouts[timeout]) ms"
+  /// Nothing moved until now.
+  mutating func noteQuiet(until now: Int64) {
+    // An exchange that pauses at the pace of its rule is not idle.
+    if !response.traits.contains(.reportsTimes) || bodies.pacing != nil { return }
+    switch phase {
+    case .tunnel: noteTime(now - times.lastProgress, of: .tunnelIdle)
+    case .exchanging:
+      let awaitsHead = response.progress == .head && request.progress == .done
+      noteTime(now - times.lastProgress, of: awaitsHead ? .responseHeader : .bodyStall)
+    case .collecting: noteTime(now - times.lastProgress, of: .bodyStall)
+    case .head, .connecting: break
+    }
   }
 
-  private func tooSlowToHold(_ outputs: borrowing Outputs) -> Problem {
-    let rate = "at less than \(HeldBody.leastBytesPerSecond) bytes a second, too slowly to be held."
-    if request.progress != .done { return Problem(.stalled, "The request body came \(rate)") }
-    return Problem(.responseTimeout, "The response body of \(destination(outputs)) came \(rate)")
+  /// The exchange is over. For a tunnel the rule's time counts only until it is open.
+  public mutating func noteWhole(now: Int64) {
+    guard response.traits.contains(.reportsTimes), !isTunnel else { return }
+    if let excess = ExceededTime(whole: now - record.begun, by: ruling.rule) { record.report(excess) }
   }
 
-  /// The proxy is stopping: this is the last exchange of its connection.
-  mutating func expectNoOther() {
-    client.terms.insert(.isLast)
-    client.terms.remove(.persists)
+  // MARK: Pace
+
+  /// The destination is reached, over a link of this kind: from here on bytes keep the rule's pace. `owing`: bytes for
+  /// the destination that have already been read.
+  public mutating func beginPace(on link: ReachabilityStatus, owing: Int = 0, now: Int64) {
+    bodies.pacing?.begin(on: link, now: now)
+    if owing > 0 { bodies.pacing?.upload?.spent(owing, now: now) }
   }
+
+  /// Whether the client's bytes have a pace, so that the session has to see them.
+  public var pacesUpload: Bool { bodies.pacing?.upload != nil }
+  /// How many bytes of the client can be used at once; nil: any number.
+  public var uploadAllowance: Int? { bodies.pacing?.upload?.allowance(of: .max) }
+  /// The same, of `count`.
+  func uploadAllowance(of count: Int) -> Int { bodies.pacing?.upload?.allowance(of: count) ?? count }
+
+  /// Whether more of the upload waits for the end of a pause, if there is one.
+  private var uploadWaits: Bool {
+    switch phase {
+    case .tunnel: true
+    // After the last byte nothing waits.
+    case .exchanging: !isRequestWhole
+    case .head, .collecting, .connecting: false
+    }
+  }
+
+  public var uploadRests: Bool { bodies.pacing?.upload?.resumesAt != nil && uploadWaits }
+
+  /// An exchange that is ending reads no more from the client.
+  mutating func endUploadPace() { bodies.pacing?.upload = nil }
+
+  /// Whether bytes for the client have a pace.
+  public var pacesDownload: Bool { bodies.pacing?.download != nil }
+  public var downloadRests: Bool { bodies.pacing?.download?.resumesAt != nil }
+  /// How many bytes may leave for the client now; nil: any number.
+  public func downloadAllowance(now: Int64) -> Int? { bodies.pacing?.download?.allowance(of: .max, now: now) }
+  /// `count` bytes have left for the client.
+  public mutating func clientTook(_ count: Int, now: Int64) { bodies.pacing?.download?.spent(count, now: now) }
+
+  /// When the first pause ends; nil: there is none.
+  private var pauseEnd: Int64? { bodies.pacing?.pauseEnd(uploads: uploadWaits) }
+
+  /// The deadline has passed. Returns whether it ended a pause, so that more may leave for the client.
+  public mutating func resumeDownload(now: Int64) -> Bool {
+    guard bodies.pacing?.download?.resume(now: now) ?? false else { return false }
+    times.lastProgress = now
+    return true
+  }
+
+  /// Ends the pauses that are over; false: none is. A pause does not count as idle time.
+  private mutating func resumePace(now: Int64, _ workspace: inout Workspace, _ outputs: inout Outputs) -> Bool {
+    guard let pacing = bodies.pacing else { return false }
+    let downloads = resumeDownload(now: now)
+    let uploads = uploadRests && pacing.upload?.resume(now: now) ?? false
+    if uploads {
+      times.lastProgress = now
+      bodies.sendPaced(now: now, &outputs, &workspace.pool)
+    }
+    return uploads || downloads
+  }
+
+  // MARK: The operator
+
+  /// What was asked, if it is refused or an operator is asked about it.
+  public var question: Question? { request.question }
+
+  /// Whether an operator has to allow the request before anything is opened (action = "ask").
+  public var awaitsOperator: Bool { phase == .connecting && record.decision?.verdict == .ask }
+
+  /// The question has been put.
+  public mutating func operatorAsked(now: Int64) {
+    times.lastProgress = now
+    times.operatorDeadline = now + ruling.askTerms.waitMilliseconds
+  }
+
+  /// The operator's answer. Returns what to do next.
+  public mutating func operatorAnswered(
+    _ verdict: TemporaryRule.Verdict, by operatorName: String, now: Int64, _ workspace: inout Workspace,
+    _ outputs: inout Outputs
+  ) -> Action {
+    precondition(awaitsOperator, "an answer that nobody waits for")
+    record.answeredBy = operatorName
+    if verdict == .allow {
+      decideForOperator(.allow, .operatorAllows)
+      times.operatorAllowed(now: now)
+      return .connect
+    }
+    decideForOperator(.deny, .operatorDenies)
+    return answer(problem(.denied, "An operator denies this request.", asked: .denied), &workspace, &outputs)
+  }
+
+  /// No operator can be asked, for the reason in `sentence`.
+  public mutating func operatorMissing(
+    _ sentence: String, _ workspace: inout Workspace, _ outputs: inout Outputs
+  ) -> Action {
+    decideForOperator(.deny, .unanswered)
+    return answer(problem(.unanswered, sentence, asked: .unasked), &workspace, &outputs)
+  }
+
+  private mutating func unanswered(now: Int64, _ workspace: inout Workspace, _ outputs: inout Outputs) -> Action {
+    decideForOperator(.deny, .unanswered)
+    let seconds = ruling.askTerms.waitMilliseconds / 1000
+    let detail =
+      "Rule \(ruling.rule?.name ?? "-") asks an operator, and none answered within \(seconds) s. "
+      + "To allow it: sallyport allow \(record.reference.text)"
+    return answer(problem(.unanswered, detail, asked: .unanswered), &workspace, &outputs)
+  }
+
+  private mutating func decideForOperator(_ verdict: Decision.Verdict, _ reason: Decision.Reason) {
+    record.decision = Decision(verdict: verdict, reason: reason, rule: record.decision?.rule)
+    times.operatorDeadline = .max
+  }
+
+  private func problem(_ kind: Problem.Kind, _ detail: String, asked: Advice.Question) -> Problem {
+    let isTunnel = request.traits.contains(.isTunnel)
+    return Problem(kind, detail, advice: ruling.advice(on: request.question, isTunnel: isTunnel, asked: asked))
+  }
+
+  // MARK: Ends from outside
 
   /// The time for draining is over. A client whose response has not begun gets an error.
   mutating func shutDown(_ workspace: inout Workspace, _ outputs: inout Outputs) -> Action {
@@ -149,7 +294,7 @@ extension Exchange {
   mutating func policyChanged(
     _ denial: String, _ workspace: inout Workspace, _ outputs: inout Outputs
   ) -> Action {
-    if awaitsOperator { settle(.deny, .ruleDenies) }
+    if awaitsOperator { decideForOperator(.deny, .ruleDenies) }
     // Its own rule, which is of the policy before, does not deny it: a rule before that one would change nothing.
     let advice = Advice(
       reason: record.decision?.reason ?? .ruleDenies, contact: policy.configuration.proxy.contact, rule: nil,
@@ -163,7 +308,7 @@ extension Exchange {
     _ outcome: Outcome, _ problem: Problem, _ workspace: inout Workspace, _ outputs: inout Outputs
   ) -> Action {
     if phase == .tunnel || response.traits.contains(.hasBegun) { return breakOffNow(outcome) }
-    expectNoOther()
+    client.expectNoOther()
     return answer(problem, &workspace, &outputs)
   }
 
@@ -172,13 +317,19 @@ extension Exchange {
     phase == .tunnel ? endOfTunnel(outcome) : breakOff(outcome)
   }
 
+  /// The client did not get the last `count` bytes of its response.
+  public mutating func clientMissed(_ count: Int, _ outcome: Outcome) {
+    record.bytesOut -= min(record.bytesOut, UInt64(count))
+    if count > 0, record.outcome == .done { record.outcome = outcome }
+  }
+
   // MARK: Ends
 
   /// The response is complete.
   mutating func endOfResponse() -> Action {
     endUploadPace()
     let whole = request.progress == .done
-    let keeps = upstream.carrier.contains(.persists) && whole && !upstream.carrier.contains(.dropsRequest) && isBodyOut
+    let keeps = upstream.carrier.contains(.persists) && whole && !dropsRequest && bodies.areOut
     return .end(
       Ending(client: !whole ? .linger : client.terms.contains(.persists) ? .keep : .close, keepsUpstream: keeps))
   }
@@ -190,12 +341,7 @@ extension Exchange {
     endUploadPace()
     record.outcome = outcome
     if !response.traits.contains(.hasBegun) { record.status = 0 }
-    var showsCut = outcome != .clientLeft && response.traits.contains(.hasBegun)
-    switch response.progress {
-    case .length: break
-    case .chunked, .trailers: if response.traits.contains(.isUnchunked) { showsCut = false }
-    case .head, .untilClose, .done: showsCut = false
-    }
+    let showsCut = outcome != .clientLeft && response.showsCut
     return .end(Ending(client: showsCut ? .cut : .abort, keepsUpstream: false))
   }
 
@@ -217,22 +363,17 @@ extension Exchange {
 
   /// Sends a response of the proxy's own. The client's connection is kept only if the request was read completely.
   mutating func answer(_ problem: Problem, _ workspace: inout Workspace, _ outputs: inout Outputs) -> Action {
-    let persists =
-      client.terms.contains(.persists) && request.progress == .done
+    let persists = client.terms.contains(.persists) && request.progress == .done
     record.outcome = .problem(problem.kind)
     record.finding = Finding(problem)
-    if record.cache == .stored {
-      // What is refused is not kept.
-      record.cache = .miss
-      response.cacheStatus = String(response.cacheStatus.prefix { $0 != ";" })
-    }
+    response.cacheStatus = record.dropStored(response.cacheStatus)
     if problem.kind == .addressDenied {
       record.decision = Decision(verdict: .deny, reason: .addressDenied, rule: record.decision?.rule)
     }
     record.status = problem.status
     var problem = problem
-    if problem.advice == nil, let decision = record.decision, decision.verdict == .deny {
-      problem.advice = advice(on: decision)
+    if problem.advice == nil, record.decision?.verdict == .deny {
+      problem.advice = ruling.advice(on: request.question, isTunnel: request.traits.contains(.isTunnel))
     }
     phase = .exchanging
     // The proxy's own responses leave at once.
@@ -241,71 +382,33 @@ extension Exchange {
     workspace.pool.lend(&outputs.toClient, BufferPool.smallestBlock)
     let before = outputs.toClient.count
     ProblemWriter(
-      problem: problem, rule: rule?.name, reference: record.reference, proxyName: workspace.name,
+      problem: problem, rule: ruling.rule?.name, reference: record.reference, proxyName: workspace.name,
       form: client.answerForm, isHead: request.traits.contains(.isHead), closes: !persists,
-      cacheStatus: response.cacheStatus,
-      substitute: client.answerForm == .grpc ? nil : accountedSubstitute(for: problem, workspace)
+      cacheStatus: response.cacheStatus, substitute: substitute(for: problem, workspace)
     ).write(to: &outputs.toClient, date: workspace.date.bytes)
-    record.bytesOut &+= UInt64(outputs.toClient.count - before)
+    record.countOut(outputs.toClient, from: before)
     // If the content of a response was checked, the response has been read to its end.
-    let keepsUpstream =
-      response.progress == .done && request.progress == .done && upstream.carrier.contains(.persists) && isBodyOut
+    let keepsUpstream = response.progress == .done && isRequestWhole && upstream.carrier.contains(.persists)
     releaseHeld(&workspace)
     return .end(Ending(client: persists ? .keep : .linger, keepsUpstream: keepsUpstream))
   }
 
-  /// The peer that answers on the connection, for the beginning of a sentence: a parent that takes requests in
-  /// absolute-form, otherwise the destination.
-  func responder(_ outputs: borrowing Outputs) -> String {
-    upstream.parent == nil ? destination(outputs) : "The \(parentText(outputs))"
+  /// The file in place of the problem's body, as long as there is memory for it. What a slow client has not received yet
+  /// counts like a held body: a thousand such clients would have a thousand copies.
+  private mutating func substitute(for problem: Problem, _ workspace: borrowing Workspace) -> SubstituteAnswer? {
+    guard client.answerForm != .grpc,
+      let answer = ruling.substitute(for: problem, isTunnel: request.traits.contains(.isTunnel))
+    else { return nil }
+    if request.traits.contains(.isHead) { return answer }
+    let weight = HeldBody(workspace.heldBytes)
+    guard weight.account(ofAll: heldLimit, adding: answer.content.count) else { return nil }
+    bodies.toClient = weight
+    return answer
   }
-
-  /// The same, for within a sentence.
-  func respondent(_ outputs: borrowing Outputs) -> String {
-    upstream.parent == nil ? destination(outputs) : "the \(parentText(outputs))"
-  }
-
-  private func parentText(_ outputs: borrowing Outputs) -> String {
-    "parent \(upstream.parent ?? "") of route '\(record.route ?? "-")', asked for \(destination(outputs)),"
-  }
-
-  /// The destination as the log names it, for the text of an error.
-  func destination(_ outputs: borrowing Outputs) -> String {
-    outputs.text.bytes.extracting(record.target).string
-  }
-
-  /// A parent's 407 is about the credentials of the route, not the client's. Passed on, it would look as if this proxy
-  /// asked the client for them.
-  func parentWantsCredentials(_ parent: String, _ outputs: borrowing Outputs) -> Problem {
-    Problem(
-      .parentAuthentication,
-      "The parent \(parent) of route '\(record.route ?? "-")' answered 407 for \(destination(outputs)): "
-        + (bodies.challenged?.remark.map { "the route's digest credentials \($0)." }
-          ?? "it expects other credentials than it was given."),
-      receivedStatus: 407)
-  }
-
-  /// Advice on the refusal by `decision`.
-  func advice(on decision: Decision, question: Advice.Question? = nil) -> Advice {
-    Advice(
-      reason: decision.reason, contact: policy.configuration.proxy.contact,
-      rule: decision.isMendable ? narrowestRule(for: decision) : nil, question: question)
-  }
-
-  /// If the rule that asks sets `connect`, the proposed rule sets it too.
-  private func narrowestRule(for decision: Decision) -> String? {
-    let connect = decision.rule.flatMap { policy.rules[$0].connect }
-    guard let question = request.question else { return nil }
-    let rule = question.request.rule(connect: request.traits.contains(.isTunnel) ? connect : nil, path: question.path)
-    guard let text = rule?.text else { return nil }
-    return decision.placed(text, before: self.rule?.name)
-  }
-
-  // MARK: Requests that go no further
 
   /// Answers OPTIONS * and TRACE and OPTIONS that may go no further (RFC 9110, 7.6.2).
   mutating func answerForItself(
-    _ bytes: Span<UInt8>, headBytes: Int, _ workspace: inout Workspace, _ outputs: inout Outputs
+    _ bytes: Span<UInt8>, _ workspace: inout Workspace, _ outputs: inout Outputs
   ) -> Action {
     let persists =
       client.terms.contains(.persists) && !client.terms.contains(.isHTTP10) && request.progress == .done
@@ -313,21 +416,183 @@ extension Exchange {
     phase = .exchanging
     workspace.pool.lend(&outputs.toClient, BufferPool.smallestBlock)
     let before = outputs.toClient.count
-    outputs.toClient.append("HTTP/1.1 200 OK\r\nDate: ")
-    outputs.toClient.append(workspace.date.bytes)
-    if workspace.request.knownMethod == .trace {
-      var echo = ByteBuffer()
-      workspace.request.writeEcho(bytes, to: &echo)
-      outputs.toClient.append("\r\nContent-Type: message/http\r\nContent-Length: ")
-      outputs.toClient.append(decimal: UInt64(echo.count))
-      outputs.toClient.append(persists ? "\r\n\r\n" : "\r\nConnection: close\r\n\r\n")
-      outputs.toClient.append(echo.bytes)
-    } else {
-      outputs.toClient.append(
-        "\r\nAllow: CONNECT, DELETE, GET, HEAD, OPTIONS, PATCH, POST, PUT, TRACE\r\nContent-Length: 0")
-      outputs.toClient.append(persists ? "\r\n\r\n" : "\r\nConnection: close\r\n\r\n")
-    }
-    record.bytesOut &+= UInt64(outputs.toClient.count - before)
+    workspace.request.writeOwnAnswer(bytes, date: workspace.date.bytes, closes: !persists, to: &outputs.toClient)
+    record.countOut(outputs.toClient, from: before)
     return .end(Ending(client: persists ? .keep : .linger, keepsUpstream: false))
+  }
+
+  // MARK: Tunnels
+
+  /// The proxy can act as the host: the tunnel is granted, and no upstream is opened before a request arrives.
+  public mutating func interiorOpened(_ workspace: inout Workspace, _ outputs: inout Outputs) -> Action {
+    precondition(phase == .connecting && tunnel.interior != nil, "a tunnel was opened that nobody waits for")
+    phase = .exchanging
+    request.progress = .done
+    grantTunnel(&workspace, &outputs)
+    return .end(Ending(client: .intercept, keepsUpstream: false))
+  }
+
+  mutating func grantTunnel(_ workspace: inout Workspace, _ outputs: inout Outputs) {
+    record.status = 200
+    workspace.pool.lend(&outputs.toClient, BufferPool.smallestBlock)
+    let before = outputs.toClient.count
+    outputs.toClient.append("HTTP/1.1 200 Connection established\r\n\r\n")
+    record.countOut(outputs.toClient, from: before)
+  }
+
+  /// From here on bytes go both ways.
+  mutating func enterTunnel() {
+    phase = .tunnel
+    tunnel.ends = []
+    times.enterTunnel()
+  }
+
+  /// Whether moving bytes both ways is all that is left to do. The server knows whether it terminates TLS on either
+  /// side.
+  public var isPlainTunnel: Bool { phase == .tunnel && tunnel.inspected == nil && tunnel.interior == nil }
+
+  /// Whether bytes of the tunnel have to be inspected before they are moved.
+  public var isInspecting: Bool { tunnel.inspected != nil }
+  public var looksAtUpstreamBytes: Bool { tunnel.inspected?.looksAtUpstreamBytes ?? false }
+  /// The certificates that the server presented, for `.judge`.
+  public var presentedCertificates: PresentedCertificates? { tunnel.inspected?.presented }
+  public var clientAsksForStaple: Bool { tunnel.inspected?.clientAsksForStaple ?? false }
+
+  /// The client has closed its sending direction. See `InspectedTunnel.takesLastBytes`.
+  public mutating func clientSaidAll() -> Bool { phase == .tunnel && tunnel.inspected?.takesLastBytes() ?? false }
+
+  /// Performs the verdict of an inspection on bytes of the client, or of the upstream.
+  mutating func perform(
+    _ verdict: InspectedTunnel.Verdict, _ bytes: Span<UInt8>, isClients: Bool, workspace: inout Workspace,
+    outputs: inout Outputs
+  ) -> Step {
+    if tunnel.inspected?.isKnownByName ?? false { record.assurance = .sni }
+    switch verdict {
+    case .hold, .forward(count: 0): return Step(consumed: 0, action: .read)
+    case .forward(let count): return Step(consumed: 0, action: .forward(count: count))
+    case .judge: return Step(consumed: 0, action: .judge)
+    case .end: return Step(consumed: bytes.count, action: endOfTunnel(.done))
+    case .refuse(let fault):
+      if isClients { record.bytesIn &+= UInt64(bytes.count) }
+      return Step(consumed: bytes.count, action: refuseTunnel(fault, &workspace, &outputs))
+    case .report(let fault):
+      record.assurance = Assurance.none
+      tunnel.report(fault, &record)
+    case .release: tunnel.inspected = nil
+    }
+    return bytes.isEmpty ? Step(consumed: 0, action: .read) : Step(consumed: 0, action: .forward(count: bytes.count))
+  }
+
+  mutating func refuseTunnel(_ fault: TunnelFault, _ workspace: inout Workspace, _ outputs: inout Outputs) -> Action {
+    tunnel.refuse(fault, &record)
+    return sayAlert(TunnelAlert(fault), &workspace, &outputs)
+  }
+
+  /// The certificates in the tunnel have been checked against the policy; `refusal` nil: they satisfy it.
+  public mutating func tunnelJudged(
+    _ refusal: Problem?, _ workspace: inout Workspace, _ outputs: inout Outputs
+  ) -> Action {
+    if tunnel.judged(refusal, enforces: ruling.enforces, &record) { return .read }
+    return sayAlert(.badCertificate, &workspace, &outputs)
+  }
+
+  /// Tells the client why its tunnel ends; `alert` nil: it does not speak TLS.
+  private mutating func sayAlert(
+    _ alert: TunnelAlert?, _ workspace: inout Workspace, _ outputs: inout Outputs
+  ) -> Action {
+    if let alert {
+      workspace.pool.lend(&outputs.toClient, BufferPool.smallestBlock)
+      outputs.toClient.append(alert.record)
+      record.bytesOut &+= UInt64(alert.record.count)
+    }
+    return .end(Ending(client: .linger, keepsUpstream: false))
+  }
+
+  // MARK: Memory for held bodies
+
+  /// The most memory that all held bodies may take together when this client wants more.
+  var heldLimit: Int { policy.configuration.limits.heldBodiesBytes + client.heldOverdraft }
+
+  /// Whether a body is held, and how much it takes of the memory for all held bodies.
+  public var holdsBody: Bool { bodies.held != nil || bodies.challenged != nil || hasBodyOnItsWay }
+  public var heldBytes: Int { bodies.heldBytes }
+  public var hasBodyOnItsWay: Bool { bodies.areOnTheirWay }
+  /// Whether its held body is on its way into a file, which gives the memory back.
+  public var yieldsHeld: Bool { phase == .collecting && bodies.spooled?.yields ?? false }
+
+  /// Another client holds less than its share and waits for memory: this body gives up its own.
+  public mutating func giveUpHeld(_ workspace: inout Workspace, _ outputs: inout Outputs) -> Action {
+    if bodies.held == nil, let challenged = bodies.challenged, challenged.heldBytes > 0 {
+      // The copy: the request only cannot be sent again.
+      challenged.release(&workspace.pool)
+      return .hold
+    }
+    if bodies.held == nil, hasBodyOnItsWay {
+      let hasBegun = phase == .tunnel || response.traits.contains(.hasBegun)
+      return hasBegun ? breakOffNow(.displaced) : refuseToHold(&workspace, &outputs)
+    }
+    precondition(bodies.held != nil, "a body was to be given up that is not held")
+    if let spooled = bodies.spooled, phase == .collecting {
+      spooled.spillAtOnce()
+      return .read
+    }
+    return refuseToHold(&workspace, &outputs)
+  }
+
+  mutating func refuseToHold(_ workspace: inout Workspace, _ outputs: inout Outputs) -> Action {
+    let limit = policy.configuration.limits.heldBodiesBytes
+    return answer(
+      Problem(.heldBodiesSpent, "All bodies that are held may take \(limit) bytes together, and they do."),
+      &workspace, &outputs)
+  }
+
+  /// Nothing waits for one end any more.
+  public mutating func sentAll(toClient: Bool) { bodies.sentAll(toClient: toClient) }
+  /// What is left of the request is not sent.
+  public mutating func dropUpload() { bodies.dropUpload() }
+  /// Releases the memory of a held body, if there is one.
+  public mutating func releaseHeld(_ workspace: inout Workspace) { bodies.releaseHeld(&workspace.pool) }
+
+  // MARK: The file of a body that is buffered whole
+
+  /// Bytes read from a client at once while its body is buffered whole. They may arrive when no more may be held.
+  public static let spooledReadBytes = 64 << 10
+
+  /// Whether a body is being buffered whole for its length, or sent from its file.
+  public var spools: Bool { bodies.spooled != nil }
+
+  /// Moves into `bytes` what must be written to the file now, and returns the offset; nil: nothing. `spoolWritten` or
+  /// `spoolFailed` follows.
+  public mutating func takeForSpool(_ bytes: inout ByteBuffer) -> UInt64? {
+    guard phase == .collecting, request.progress != .done, let held = bodies.held else { return nil }
+    return bodies.spooled?.takePiece(of: held, &bytes)
+  }
+
+  public mutating func spoolWritten(now: Int64) {
+    bodies.spooled?.pieceWritten()
+    times.lastProgress = now
+    bodies.held?.giveBack()
+  }
+
+  /// The file cannot be written or read: `reason` includes its path.
+  public mutating func spoolFailed(
+    _ reason: String, _ workspace: inout Workspace, _ outputs: inout Outputs
+  ) -> Action {
+    let detail = "The body of the request is kept in a file until its length is known: \(reason)."
+    if response.traits.contains(.hasBegun) { return breakOff(.problem(.spoolFailed)) }
+    return answer(Problem(.spoolFailed, detail), &workspace, &outputs)
+  }
+
+  /// The bytes of the file to send next; nil: none now. `spoolRead` or `spoolFailed` follows.
+  public mutating func takeFromSpool() -> (offset: UInt64, count: Int)? {
+    phase == .exchanging && bodies.paced.isEmpty && !uploadRests ? bodies.spooled?.nextPiece() : nil
+  }
+
+  public mutating func spoolRead(
+    _ bytes: [UInt8], now: Int64, _ workspace: inout Workspace, _ outputs: inout Outputs
+  ) {
+    times.lastProgress = now
+    if bodies.spooled?.pieceRead(bytes, to: &bodies.paced) ?? false { bodies.spooled = nil }
+    bodies.sendPaced(now: now, &outputs, &workspace.pool)
   }
 }

@@ -4,6 +4,7 @@ import Bytes
 import HTTP1
 import Policy
 import Reachability
+import Serialization
 import TLSWire
 
 /// The facts of an exchange. Moments are milliseconds of the loop's monotonic clock. How long a step took is in
@@ -175,6 +176,97 @@ public enum Outcome: Equatable, Sendable {
 }
 
 extension ExchangeRecord {
+  /// Longest path, in bytes, in a log line.
+  static let longestPath = 1024
+  /// The same for a method, for host and port, and for a Content-Type: any that are served, or in use, are shorter.
+  static let longestMethod = 32
+  static let longestAuthority = 300
+  static let longestType = 100
+
+  /// Writes the method, and the target without query, for the log line and errors. `interior`: the intercepted tunnel
+  /// that the request came by.
+  mutating func writeText(
+    _ head: borrowing RequestHead, _ bytes: Span<UInt8>, interior: Interior?, _ pool: inout BufferPool,
+    to text: inout ByteBuffer
+  ) {
+    writeMethod(head, bytes, &pool, to: &text)
+    isTextCut =
+      head.method.count > Self.longestMethod || head.path.count > Self.longestPath
+      || head.authority.count > Self.longestAuthority
+    switch head.form {
+    case .asterisk: text.append("*")
+    case .authority: text.append(bytes.extracting(head.authority.prefix(Self.longestAuthority)))
+    case .origin:
+      text.append("https://")
+      if let interior { text.append(Array(interior.authority.prefix(Self.longestAuthority))) }
+      text.append(bytes.extracting(head.path.prefix(Self.longestPath)))
+    case .absolute:
+      text.append(head.isHTTPS ? "https://" : "http://")
+      text.append(bytes.extracting(head.authority.prefix(Self.longestAuthority)))
+      let path = head.path
+      text.append(bytes.extracting(path.prefix(Self.longestPath)))
+    }
+    target = method.upperBound..<text.count
+  }
+
+  /// The same for a head of which only the method can be read.
+  mutating func writeMethod(
+    _ head: borrowing RequestHead, _ bytes: Span<UInt8>, _ pool: inout BufferPool, to text: inout ByteBuffer
+  ) {
+    text.removeAll()
+    pool.lend(&text, BufferPool.smallestBlock)
+    text.append(bytes.extracting(head.method.prefix(Self.longestMethod)))
+    method = 0..<text.count
+    target = text.count..<text.count
+  }
+
+  /// Records what the log line shows of the original response, whatever the client gets.
+  mutating func noteOrigin(_ head: borrowing ResponseHead, _ bytes: Span<UInt8>, _ text: inout ByteBuffer) {
+    // A response from the store has no origin status.
+    if cache?.isSaidByOrigin ?? true { upstreamStatus = head.status }
+    guard let type = head.fields.only(.contentType) else { return }
+    // If a request was sent twice the second response counts; the first was discarded.
+    let begin = text.count
+    text.append(bytes.extracting(type.prefix(Self.longestType)))
+    upstreamType = begin..<text.count
+  }
+
+  /// Records what would have been refused, were its rule enforced.
+  mutating func report(_ problem: Problem) {
+    report = problem.kind
+    finding = Finding(problem)
+  }
+
+  /// Records how a rule's time was exceeded.
+  mutating func report(_ excess: ExceededTime) {
+    // The first excess would have ended the exchange.
+    guard report == nil else { return }
+    report = excess.kind
+    // A finding about how the exchange did end comes first.
+    if finding == nil { finding = excess.finding }
+  }
+
+  /// Records what was mended in the head of a response. `isRefused`: its rule, were it enforced, would refuse that.
+  mutating func note(_ mendings: HeadMendings, isRefused: Bool) {
+    mended.formUnion(mendings)
+    guard isRefused else { return }
+    report = .malformedResponse
+    finding = Finding("The head of the response was mended: \(mendings.text).")
+  }
+
+  /// Records violations in a response that passes nevertheless. `refused`: the one that its rule would have rejected.
+  mutating func note(_ violations: [ResponseViolation], refused: ResponseViolation?) {
+    guard let first = violations.first else { return }
+    violation = Problem.Kind(first.subject)
+    finding = Finding("The response: \(violations.map(\.sentence).joined(separator: "; ")).", first.difference)
+    if let refused { report = Problem.Kind(refused.subject) }
+  }
+
+  /// The bytes of `output` from `begin` on go to the client.
+  mutating func countOut(_ output: borrowing ByteBuffer, from begin: Int) {
+    bytesOut &+= UInt64(output.count - begin)
+  }
+
   /// How long the exchange has lasted, in microseconds. `now` and `microseconds`: the same moment of the loop's clock.
   public func microseconds(until now: Int64, _ microseconds: Int64) -> Int64 {
     begunMicroseconds > 0 ? microseconds - begunMicroseconds : max(0, now - begun) * 1000

@@ -20,7 +20,7 @@ public struct RequestOrigin: Sendable {
   /// What the client last showed, name and right password. Requests inside a tunnel belong to that user too.
   public internal(set) var credential: ProxyCredential? = nil
   /// The intercepted tunnel, if one is open: every request is inside it.
-  public internal(set) var interior: Exchange.Interior? = nil
+  public internal(set) var interior: Interior? = nil
   /// The client's protocol.
   public var wire = HTTPProtocol.http11
   /// The policy has changed since the tunnel was opened or last checked.
@@ -97,7 +97,7 @@ public struct Session: ~Copyable {
   /// When a byte last moved, or the connection entered its phase.
   public var quietSince: Int64 { phase == .exchange ? exchange.times.lastProgress : since }
   /// The tunnel that contains the requests; nil: none is intercepted.
-  public var interior: Exchange.Interior? { phase == .exchange ? exchange.tunnel.interior : origin.interior }
+  public var interior: Interior? { phase == .exchange ? exchange.tunnel.interior : origin.interior }
   /// Whether bytes of the client can be used now.
   public var wantsClientBytes: Bool { phase == .exchange ? exchange.wantsClientBytes : true }
 
@@ -137,7 +137,7 @@ public struct Session: ~Copyable {
     case .complete(let count):
       begin(now: now, &workspace)
       if !awaitedRepeat.isEmpty {
-        let problem = Exchange.unawaited(bytes, by: awaitedRepeat, workspace)
+        let problem = RefusedExpectation.problem(of: workspace.request, bytes, after: awaitedRepeat)
         awaitedRepeat = []
         if let problem {
           let action = exchange.refuse(problem, bytesIn: bytes.count, &workspace, &outputs)
@@ -255,7 +255,7 @@ public struct Session: ~Copyable {
   /// The proxy is stopping. A client that has not sent a request yet may still do so: that exchange is the last.
   public mutating func expectLastExchange() {
     origin.isLast = true
-    if phase == .exchange { exchange.expectNoOther() }
+    if phase == .exchange { exchange.client.expectNoOther() }
   }
 
   /// The time for draining is over. A client whose response has not begun gets an error.

@@ -56,6 +56,19 @@ public struct Workspace: ~Copyable {
     CalendarTime(secondsSince1970: second).writeIMFFixdate(to: &date)
   }
 
+  /// The problem with the request in `request` if it has come back; nil if nothing shows that it has.
+  func loopProblem(_ bytes: Span<UInt8>) -> Problem? {
+    switch request.fields.passage(bytes, through: name, own: via) {
+    case .new: nil
+    case .again: Problem(.loop, "The request has passed through this proxy already, as its Via field says.")
+    case .endless:
+      Problem(
+        .loop,
+        "The request has passed through more than \(FieldSection.maximumNamesakes) proxies of this name, as its Via field says."
+      )
+    }
+  }
+
   /// What is decided of a request now: by `policy`, and then by an operator's temporary rule, if one applies. The host
   /// is in `decisions`.
   public mutating func decide(

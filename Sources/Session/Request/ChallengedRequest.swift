@@ -26,26 +26,33 @@ final class ChallengedRequest {
   }
 
   /// Attempts at the origin; nil: the client answers its challenges.
-  var origin: DigestAttempts?
+  private var origin: DigestAttempts?
   /// Attempts at the parent in use; nil: the proxy answers none of its challenges.
-  var parent: DigestAttempts? = nil
+  private(set) var parent: DigestAttempts? = nil
   /// The head as sent to the origin, without credentials.
-  var head = ByteBuffer()
+  private(set) var head = ByteBuffer()
   var body = Body.none
   /// The body as sent, with framing and trailers, if it was held.
-  var content = ByteBuffer()
+  private var content = ByteBuffer()
   /// State of the body when the request was sent: while the state is unchanged, no byte of the body has been sent.
-  var begun = Exchange.Progress.done
+  private var begun = MessageProgress.done
   /// The request may be sent a second time if a kept connection turns out to be dead.
-  var mayRetry = false
+  private(set) var mayRetry = false
   /// Lines for the parent in use; nil: no parent.
-  var parentLines: [UInt8]? = nil
+  private(set) var parentLines: [UInt8]? = nil
   /// Bytes of challenge content that have been dropped.
-  var dropped: UInt64 = 0
+  private var dropped: UInt64 = 0
   /// Why the credentials did not help, if the challenge is passed on: "were refused".
   var remark: String? = nil
 
-  init(_ origin: DigestAttempts?) { self.origin = origin }
+  /// nil: the rule of the request answers no challenges.
+  init?(
+    _ edits: RequestPolicy, of rule: Rule?, to host: borrowing CanonicalHost, port: UInt16, isSecure: Bool
+  ) {
+    guard edits.digest != nil || rule?.parents == .someWithDigest else { return nil }
+    let place = NonceMemory.Place(keeper: rule?.name, isSecure: isSecure, host: host.copiedBytes, port: port)
+    origin = edits.digest.map { DigestAttempts($0, for: place) }
+  }
 
   /// Most bytes of challenge content that are read to keep the connection: error pages are shorter, and reading more
   /// costs more than a connection.
@@ -68,57 +75,72 @@ final class ChallengedRequest {
       pool.reclaim(&content)
     }
   }
-}
 
-extension Exchange {
-  /// Starts keeping the request if its rule answers challenges.
-  mutating func noteChallenges(_ edits: RequestPolicy, _ workspace: borrowing Workspace) {
-    guard edits.digest != nil || rule?.parents == .someWithDigest, !request.traits.contains(.isTunnel) else { return }
-    bodies.challenged = ChallengedRequest(
-      edits.digest.map {
-        DigestAttempts(
-          $0,
-          for: NonceMemory.Place(
-            keeper: rule?.name, isSecure: upstream.way.contains(.isSecure),
-            host: workspace.decisions.host.copiedBytes, port: upstream.port))
-      })
+  /// The head and what is known of the body are about to leave: keeps the head.
+  func keep(_ written: borrowing ByteBuffer, _ pool: inout BufferPool) {
+    pool.lend(&head, written.count)
+    head.append(contentsOf: written)
   }
 
-  /// Whether the request body is collected first, so that it can be sent again.
-  func collectsForChallenge(_ workspace: borrowing Workspace) -> Bool {
-    guard bodies.challenged != nil else { return false }
-    return switch request.progress {
-    case .length(let length): length <= UInt64(contentLimits.heldBytes)
+  /// The body that was collected leaves. It is kept, provided it is whole.
+  func keep(_ collected: Span<UInt8>, isWhole: Bool, _ budget: ByteBudget, _ pool: inout BufferPool) {
+    guard isWhole else {
+      body = .streamed
+      return
+    }
+    pool.lend(&content, collected.count)
+    content.append(collected)
+    let copy = HeldBody(budget)
+    copy.becomes(collected.count)
+    body = .held(copy)
+  }
+
+  /// Lends the body that was kept.
+  func takeContent() -> ByteBuffer {
+    var taken = ByteBuffer()
+    swap(&taken, &content)
+    return taken
+  }
+
+  func putBack(_ content: inout ByteBuffer) { swap(&self.content, &content) }
+
+  /// Whether the body is collected first, so that it can be sent again.
+  func collects(_ progress: MessageProgress, heldBytes: Int) -> Bool {
+    switch progress {
+    case .length(let length): length <= UInt64(heldBytes)
     case .chunked: true
     case .head, .trailers, .untilClose, .done: false
     }
   }
 
+  /// The parent that the request leaves by, if any.
+  func leaves(by way: UpstreamWay) {
+    parentLines = way.parent == nil ? nil : way.parentLines
+    if parent?.place != way.digest?.place { parent = way.digest }
+  }
+
   // MARK: Leaving
 
-  /// Additional lines for the head in `outputs` on its way to the origin: credentials if a nonce is known. A body that
-  /// can be sent only once gets an expectation if there are no credentials.
-  mutating func challengeLines(_ workspace: inout Workspace, _ outputs: borrowing Outputs) -> [UInt8] {
-    guard let challenged = bodies.challenged else { return [] }
+  /// Additional lines for `output`, the head of the request on its way to the origin and what leaves with it:
+  /// credentials if a nonce is known. A body that can be sent only once gets an expectation if there are no credentials.
+  func lines(
+    for output: Span<UInt8>, _ written: WrittenHead, of request: borrowing RequestSide, mayRetry: Bool,
+    nonces: inout NonceMemory
+  ) -> (text: [UInt8], expectsContinue: Bool) {
     // Of a request that goes again a part of the body may leave with the head.
-    let isHeadAlone = Self.isHeadAlone(outputs.toUpstream.bytes, from: upstream.written.behindHost)
-    challenged.begun = isHeadAlone ? request.progress : .untilClose
-    challenged.mayRetry = upstream.carrier.contains(.mayRetry)
+    let isHeadAlone = Self.isHeadAlone(output, from: written.behindHost)
+    begun = isHeadAlone ? request.progress : .untilClose
+    self.mayRetry = mayRetry
     var lines: [UInt8] = []
-    let bytes = outputs.toUpstream.bytes
-    let (method, target) = (
-      bytes.extracting(upstream.written.method).array, bytes.extracting(upstream.written.target).array
-    )
-    if let answer = challenged.origin?.answer(method: method, target: target, &workspace.nonces) {
+    let (method, target) = (output.extracting(written.method).array, output.extracting(written.target).array)
+    if let answer = origin?.answer(method: method, target: target, &nonces) {
       lines = Array("Authorization: ".utf8) + answer + [0x0d, 0x0a]
     }
-    let isBare =
-      challenged.origin != nil && lines.isEmpty || challenged.parent.map { !workspace.nonces.knows($0.place) } ?? false
-    guard isBare, isHeadAlone, case .streamed = challenged.body, case .length = request.progress,
+    let isBare = origin != nil && lines.isEmpty || parent.map { !nonces.knows($0.place) } ?? false
+    guard isBare, isHeadAlone, case .streamed = body, case .length = request.progress,
       !request.traits.contains(.expectsContinue)
-    else { return lines }
-    upstream.carrier.insert(.awaitsContinue)
-    return lines + Array("Expect: 100-continue\r\n".utf8)
+    else { return (lines, false) }
+    return (lines + Array("Expect: 100-continue\r\n".utf8), true)
   }
 
   /// Whether the head that continues at `begin` ends with these bytes.
@@ -131,216 +153,126 @@ extension Exchange {
     return true
   }
 
-  /// Adds the credentials for the parent that the head in `outputs` was written for.
-  mutating func addParentLine(to head: WrittenHead, _ workspace: inout Workspace, _ outputs: inout Outputs) {
-    guard let challenged = bodies.challenged, challenged.parent != nil else { return }
-    let method = outputs.toUpstream.bytes.extracting(head.method).array
-    let target = outputs.toUpstream.bytes.extracting(head.target).array
-    guard let answer = challenged.parent?.answer(method: method, target: target, &workspace.nonces) else { return }
-    ParentRequest.insert(ParentRequest.authorizationLine(answer), into: &outputs.toUpstream, head, &workspace.pool)
+  /// Credentials for the parent that the head in `output` was written for; nil: none.
+  func parentLine(for output: Span<UInt8>, _ written: WrittenHead, nonces: inout NonceMemory) -> [UInt8]? {
+    guard parent != nil else { return nil }
+    let (method, target) = (output.extracting(written.method).array, output.extracting(written.target).array)
+    return parent?.answer(method: method, target: target, &nonces).map { ParentRequest.authorizationLine($0) }
   }
 
-  /// Writes the request and its body again as sent without credentials; false: it is no longer kept.
-  private mutating func writeAgain(
-    _ challenged: ChallengedRequest, _ workspace: inout Workspace, _ outputs: inout Outputs
-  ) -> Bool {
-    outputs.toUpstream.removeAll()
-    workspace.pool.lend(&outputs.toUpstream, challenged.head.count)
-    outputs.toUpstream.append(contentsOf: challenged.head)
-    switch challenged.body {
-    case .none: break
-    case .made(let body): sendMade(body.span, &outputs)
-    case .held:
-      var content = ByteBuffer()
-      swap(&content, &challenged.content)
-      sendMade(content.bytes, &outputs)
-      swap(&content, &challenged.content)
-      accountForUpload(as: HeldBody(workspace.heldBytes), outputs)
-    case .streamed: return request.progress == challenged.begun && request.progress != .done
-    }
-    return request.progress == .done
+  /// Whether it could be sent again: no byte of a body that streams has left.
+  func isIntact(_ progress: MessageProgress) -> Bool {
+    if case .streamed = body { return progress != .done && progress == begun }
+    return true
   }
 
   // MARK: The challenge
 
-  /// Handles the final response to a request that is kept. Returns an action if it is a challenge that the proxy
-  /// answers; nil: the response is passed on.
-  mutating func answerChallenge(
-    _ bytes: Span<UInt8>, rest: Int, now: Int64, _ workspace: inout Workspace, _ outputs: inout Outputs
-  ) -> Action? {
-    guard let challenged = bodies.challenged else { return nil }
-    let fields = workspace.response.fields
-    let fault: String?
-    if workspace.response.status == 401, challenged.origin != nil {
-      fault = challenged.origin?.challenged(by: Self.values(of: .wwwAuthenticate, bytes, fields), &workspace.nonces)
-    } else if workspace.response.status == 407, challenged.parent != nil {
-      fault = challenged.parent?.challenged(by: Self.values(of: .proxyAuthenticate, bytes, fields), &workspace.nonces)
-    } else {
-      noteNextNonces(bytes, challenged, &workspace)
-      challenged.release(&workspace.pool)
-      return nil
-    }
-    if fault == nil, let action = sendAgain(challenged, rest: rest, now: now, &workspace, &outputs) { return action }
-    challenged.remark = fault ?? Self.notKept
-    challenged.release(&workspace.pool)
-    return nil
+  /// What a final response asks for.
+  enum Challenge {
+    /// It is no challenge that the proxy answers.
+    case none
+    case answered
+    /// Why there is no answer.
+    case unanswered(String)
   }
 
-  private static let notKept =
+  /// Reads the head of a final response.
+  func read(_ head: borrowing ResponseHead, _ bytes: Span<UInt8>, nonces: inout NonceMemory) -> Challenge {
+    let fault: String?
+    if head.status == 401, origin != nil {
+      fault = origin?.challenged(by: head.fields.values(of: .wwwAuthenticate, bytes), &nonces)
+    } else if head.status == 407, parent != nil {
+      fault = parent?.challenged(by: head.fields.values(of: .proxyAuthenticate, bytes), &nonces)
+    } else {
+      noteNextNonces(head, bytes, &nonces)
+      return .none
+    }
+    return fault.map { .unanswered($0) } ?? .answered
+  }
+
+  /// RFC 7616, 3.5.
+  private func noteNextNonces(_ head: borrowing ResponseHead, _ bytes: Span<UInt8>, _ nonces: inout NonceMemory) {
+    for (attempts, name) in [(origin, Self.authenticationInfo), (parent, Self.proxyAuthenticationInfo)] {
+      guard let attempts, attempts.hasAnswered else { continue }
+      for line in head.fields.lines where bytes.equals(line.name, ignoringCase: name.span) {
+        guard let next = AuthenticationChallenge.readParameters(bytes.extracting(line.value).array)?["nextnonce"] else {
+          continue
+        }
+        nonces.take(next: next, for: attempts.place)
+      }
+    }
+  }
+
+  static let notKept =
     "were not sent: the body, which had begun to leave, is longer than buffered_body, and is not kept; they go with the next "
     + "request at once"
 
-  /// nil: the request cannot be sent again.
-  private mutating func sendAgain(
-    _ challenged: ChallengedRequest, rest: Int, now: Int64, _ workspace: inout Workspace, _ outputs: inout Outputs
-  ) -> Action? {
-    let hasLeft = outputs.toUpstream.isEmpty && isBodyOut
-    // A stream serves one request.
-    let mayKeep =
-      upstream.carrier.contains(.persists) && request.progress == .done && hasLeft
-      && !upstream.carrier.contains(.dropsRequest)
-      && record.upstreamWire != .http2
-    if case .streamed = challenged.body, request.progress == .done || request.progress != challenged.begun {
-      return nil
-    }
-    response.namedFields = []
-    response.informational = InformationalAllowance()
-    // The second response counts, and it may have no type.
-    record.upstreamType = 0..<0
-    upstream.carrier.remove(.awaitsContinue)
-    let dropsLength =
-      if case .length(let length) = response.progress { length <= ChallengedRequest.mostDropped } else { false }
-    let dropsChunks = if case .chunked = response.progress { true } else { false }
-    if mayKeep, response.progress == .done, rest == 0 {
-      return leaveAgain(challenged, now: now, &workspace, &outputs)
-    }
-    if mayKeep, dropsLength || dropsChunks {
-      challenged.dropped = 0
-      response.traits.insert(.isDropped)
-      return .read
-    }
-    return leaveOnAnother(challenged, &workspace, &outputs)
+  /// What the origin computes from the rule's password: the client could use it only to guess the password.
+  var proofs: [[UInt8]] { origin == nil ? [] : [Self.authenticationInfo] }
+
+  private static let authenticationInfo = Array("authentication-info".utf8)
+  private static let proxyAuthenticationInfo = Array("proxy-authentication-info".utf8)
+
+  // MARK: Content of the challenge
+
+  /// What becomes of a connection whose challenge is being read to its end.
+  enum Dropping {
+    /// More of it is to come.
+    case continues(consumed: Int)
+    /// It is over: the request goes again on the same connection.
+    case isOver
+    /// It is too long or broken, or more than it has come: the request goes again on another.
+    case fails
   }
 
-  /// On the connection that the challenge arrived on.
-  private mutating func leaveAgain(
-    _ challenged: ChallengedRequest, now: Int64, _ workspace: inout Workspace, _ outputs: inout Outputs
-  ) -> Action {
-    guard writeAgain(challenged, &workspace, &outputs) else { return refuseToHold(&workspace, &outputs) }
-    response.traits.remove(.isDropped)
-    upstream.carrier.remove(.persists)
-    response.progress = .head
-    times.lastProgress = now
-    // An origin may close it after a challenge as after any other exchange.
-    upstream.carrier.insert(.isReused)
-    if challenged.mayRetry { upstream.carrier.insert(.mayRetry) }
-    leave(parentLines: challenged.parentLines ?? [], now: now, &workspace, &outputs)
-    return .read
-  }
+  /// The challenge has content, which is read to keep the connection.
+  func beginDropping() { dropped = 0 }
 
-  private mutating func leaveOnAnother(
-    _ challenged: ChallengedRequest, _ workspace: inout Workspace, _ outputs: inout Outputs
-  ) -> Action {
-    guard writeAgain(challenged, &workspace, &outputs) else { return refuseToHold(&workspace, &outputs) }
-    response.traits.remove(.isDropped)
-    upstream.carrier.remove([.persists, .dropsRequest])
-    response.progress = .head
-    phase = .connecting
-    return .reconnect
-  }
-
-  /// Content of a challenge that the proxy answers: nothing of it is passed on.
-  mutating func dropResponse(
-    _ bytes: Span<UInt8>, now: Int64, _ workspace: inout Workspace, _ outputs: inout Outputs
-  ) -> Step {
-    guard let challenged = bodies.challenged else {
-      preconditionFailure("a response is dropped that no request asked for")
-    }
-    noteProgress(now)
+  func drop(
+    _ bytes: Span<UInt8>, _ progress: inout MessageProgress, _ limits: HeadLimits, _ trailers: inout FieldSection
+  ) -> Dropping {
     var consumed = 0
-    switch response.progress {
+    switch progress {
     case .length(let remaining):
       consumed = Int(min(remaining, UInt64(bytes.count)))
-      response.progress = remaining == UInt64(consumed) ? .done : .length(remaining: remaining - UInt64(consumed))
-    case .chunked(var decoder):
-      consumed = dropChunks(bytes, &decoder, challenged)
-      if case .chunked = response.progress { response.progress = .chunked(decoder) }
+      progress.moved(consumed)
+    case .chunked(var decoder): consumed = dropChunks(bytes, &decoder, &progress)
     case .head, .trailers, .untilClose, .done: break
     }
-    if case .trailers = response.progress {
-      switch TrailerReader.read(bytes, from: consumed, limits: headLimits, into: &workspace.trailers) {
-      case .incomplete: return Step(consumed: consumed, action: .read)
-      case .invalid: response.progress = .head
+    if case .trailers = progress {
+      switch TrailerReader.read(bytes, from: consumed, limits: limits, into: &trailers) {
+      case .incomplete: return .continues(consumed: consumed)
+      case .invalid: return .fails
       case .complete(let end):
         consumed = end
-        response.progress = .done
+        progress = .done
       }
     }
-    if response.progress == .done, consumed == bytes.count {
-      return Step(
-        consumed: consumed, action: leaveAgain(challenged, now: now, &workspace, &outputs))
-    }
-    if response.progress == .done || response.progress == .head || challenged.dropped > ChallengedRequest.mostDropped {
-      return Step(consumed: bytes.count, action: leaveOnAnother(challenged, &workspace, &outputs))
-    }
-    return Step(consumed: consumed, action: .read)
+    if progress == .done { return consumed == bytes.count ? .isOver : .fails }
+    return progress == .head || dropped > Self.mostDropped ? .fails : .continues(consumed: consumed)
   }
 
-  /// Returns the number of bytes consumed. Sets `response` to the head again if the coding is broken.
-  private mutating func dropChunks(
-    _ bytes: Span<UInt8>, _ decoder: inout ChunkedDecoder, _ challenged: ChallengedRequest
+  /// Returns the number of bytes consumed. A broken coding leaves `progress` at the head.
+  private func dropChunks(
+    _ bytes: Span<UInt8>, _ decoder: inout ChunkedDecoder, _ progress: inout MessageProgress
   ) -> Int {
     var at = 0
     while true {
       switch decoder.next(bytes, from: at) {
       case .data(let range):
         at = range.upperBound
-        challenged.dropped += UInt64(range.count)
-      case .needMore(let consumed): return consumed
+        dropped += UInt64(range.count)
+      case .needMore(let consumed):
+        progress = .chunked(decoder)
+        return consumed
       case .lastChunk(let consumed):
-        response.progress = .trailers
+        progress = .trailers
         return consumed
       case .invalid:
-        response.progress = .head
+        progress = .head
         return bytes.count
       }
     }
-  }
-
-  /// The connection ended within a challenge that the proxy answers; nil: it was something else.
-  mutating func endedWithinChallenge(_ workspace: inout Workspace, _ outputs: inout Outputs) -> Action? {
-    guard response.traits.contains(.isDropped), let challenged = bodies.challenged else { return nil }
-    return leaveOnAnother(challenged, &workspace, &outputs)
-  }
-
-  /// RFC 7616, 3.5.
-  private func noteNextNonces(
-    _ bytes: Span<UInt8>, _ challenged: ChallengedRequest, _ workspace: inout Workspace
-  ) {
-    for (attempts, name) in [
-      (challenged.origin, Self.authenticationInfo), (challenged.parent, Self.proxyAuthenticationInfo),
-    ] {
-      guard let attempts, attempts.hasAnswered else { continue }
-      for line in workspace.response.fields.lines where bytes.equals(line.name, ignoringCase: name.span) {
-        guard let next = AuthenticationChallenge.readParameters(bytes.extracting(line.value).array)?["nextnonce"] else {
-          continue
-        }
-        workspace.nonces.take(next: next, for: attempts.place)
-      }
-    }
-  }
-
-  /// Drops what the origin computes from the rule's password: the client could use it only to guess the password.
-  func dropProofs(_ bytes: Span<UInt8>, _ fields: inout FieldSection) {
-    for name in removedProofs { fields.drop(name, in: bytes) }
-  }
-
-  var removedProofs: [[UInt8]] { bodies.challenged?.origin == nil ? [] : [Self.authenticationInfo] }
-
-  private static let authenticationInfo = Array("authentication-info".utf8)
-  private static let proxyAuthenticationInfo = Array("proxy-authentication-info".utf8)
-
-  static func values(of name: KnownField, _ bytes: Span<UInt8>, _ fields: FieldSection) -> [[UInt8]] {
-    fields.lines.filter { $0.known == name }.map { bytes.extracting($0.value).array }
   }
 }

@@ -9,41 +9,21 @@
 import Bytes
 import HTTP1
 
-extension Exchange {
+enum RefusedExpectation {
   /// 417 Expectation Failed.
-  private static let expectationFailed = 417
+  static let status = 417
 
-  /// Remembers the request of a client that holds back its body.
-  mutating func noteExpectation(_ bytes: Span<UInt8>, _ workspace: borrowing Workspace) {
-    guard request.progress != .done, workspace.request.minorVersion == 1,
-      let value = workspace.request.fields.first(.expect),
-      bytes.equals(value, ignoringCase: "100-continue")
-    else { return }
-    request.traits.insert(.expectsContinue)
-    request.expectation = workspace.request.methodAndTarget(bytes)
+  /// Whether the client holds back the body of the request.
+  static func isHeldBack(_ head: borrowing RequestHead, _ bytes: Span<UInt8>) -> Bool {
+    guard head.minorVersion == 1, let value = head.fields.first(.expect) else { return false }
+    return bytes.equals(value, ignoringCase: "100-continue")
   }
 
-  /// Whether the response is a refusal that ends the request before its body has begun. If so, the request is over.
-  mutating func refusesExpectation(_ status: Int) -> Bool {
-    guard status == Self.expectationFailed, request.traits.contains(.expectsContinue),
-      !request.traits.contains(.bodyBegun),
-      client.terms.contains(.persists), response.informational.isUntouched, isBodyOut
-    else { return false }
-    request.progress = .done
-    // The upstream still waits for the body.
-    upstream.carrier.remove(.persists)
-    client.terms.insert(.awaitsRepeat)
-    return true
-  }
-
-  /// The only request that may follow on the connection, as `requestLine` writes it; empty: any may.
-  var awaitedRepeat: [UInt8] {
-    client.terms.contains(.awaitsRepeat) && client.terms.contains(.persists) ? request.expectation : []
-  }
-
-  /// The problem with a request that follows a refused expectation and is not `awaited`.
-  static func unawaited(_ bytes: Span<UInt8>, by awaited: [UInt8], _ workspace: borrowing Workspace) -> Problem? {
-    if awaited.isEmpty || awaited == workspace.request.methodAndTarget(bytes) { return nil }
+  /// The problem with a request that follows a refused expectation and is not `awaited`; empty: any may follow.
+  static func problem(
+    of head: borrowing RequestHead, _ bytes: Span<UInt8>, after awaited: [UInt8]
+  ) -> Problem? {
+    if awaited.isEmpty || awaited == head.methodAndTarget(bytes) { return nil }
     return Problem(
       .malformedRequest,
       "After 417, on the same connection, the proxy expects the same method and target again, and saw others: "

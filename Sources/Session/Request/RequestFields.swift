@@ -156,6 +156,37 @@ extension FieldSection {
     return false
   }
 
+  /// Drops what describes content that is changed on its way (RFC 9530; RFC 9110, 14.3).
+  mutating func dropDigests(_ bytes: Span<UInt8>) {
+    for name in Self.digestFields { drop(name, in: bytes) }
+  }
+
+  private static let digestFields = ["content-md5", "digest", "content-digest", "repr-digest", "accept-ranges"].map {
+    Array($0.utf8)
+  }
+
+  /// Whether a challenge among them authenticates the connection.
+  func bindConnection(_ bytes: Span<UInt8>) -> Bool {
+    for index in lines.indices where lines[index].known == .wwwAuthenticate {
+      if bytes.authenticatesConnection(lines[index].value) { return true }
+    }
+    return false
+  }
+
+  /// The values of the fields of this name, in order.
+  func values(of name: KnownField, _ bytes: Span<UInt8>) -> [[UInt8]] {
+    lines.filter { $0.known == name }.map { bytes.extracting($0.value).array }
+  }
+
+  /// The content codings that the fields name.
+  func contentCodings(_ bytes: Span<UInt8>) -> ContentEncoding.Reading {
+    var encoding = ContentEncoding()
+    for index in lines.indices where lines[index].known == .contentEncoding {
+      encoding.read(bytes.extracting(lines[index].value))
+    }
+    return encoding.reading
+  }
+
   /// Identical Content-Length fields mean one length (RFC 9110, 8.6): only one is sent.
   mutating func dropRepeatedLength() {
     var seen = false
@@ -192,7 +223,7 @@ extension RequestHead {
   }
 
   /// RFC 9110, 9.3.8: the request as received, without the fields that carry credentials.
-  func writeEcho(_ bytes: Span<UInt8>, to out: inout ByteBuffer) {
+  private func writeEcho(_ bytes: Span<UInt8>, to out: inout ByteBuffer) {
     out.append(bytes.extracting(method))
     out.append(0x20)
     out.append(bytes.extracting(target))
@@ -204,6 +235,24 @@ extension RequestHead {
       }
     }
     out.append("\r\n")
+  }
+
+  /// The proxy's own answer to OPTIONS * and to TRACE and OPTIONS that may go no further (RFC 9110, 7.6.2).
+  func writeOwnAnswer(_ bytes: Span<UInt8>, date: Span<UInt8>, closes: Bool, to out: inout ByteBuffer) {
+    let end: StaticString = closes ? "\r\nConnection: close\r\n\r\n" : "\r\n\r\n"
+    out.append("HTTP/1.1 200 OK\r\nDate: ")
+    out.append(date)
+    if knownMethod == .trace {
+      var echo = ByteBuffer()
+      writeEcho(bytes, to: &echo)
+      out.append("\r\nContent-Type: message/http\r\nContent-Length: ")
+      out.append(decimal: UInt64(echo.count))
+      out.append(end)
+      out.append(echo.bytes)
+    } else {
+      out.append("\r\nAllow: CONNECT, DELETE, GET, HEAD, OPTIONS, PATCH, POST, PUT, TRACE\r\nContent-Length: 0")
+      out.append(end)
+    }
   }
 }
 

@@ -1,22 +1,13 @@
-// The path of a request through an exchange: checked, decided, and rewritten for its origin.
+// The way of a request through an exchange: its head is checked, decided and prepared; its body streams, or is collected
+// first; and it leaves once its way is known.
 
 import Bytes
 import HTTP1
 import Policy
+import Serialization
 
 extension Exchange {
-  /// Longest body, in bytes, that is kept for a retry until the response begins.
-  static let longestReplayedBody: UInt64 = 16 << 10
-  static let rangeName = Array("range".utf8)
-  /// Longest path, in bytes, in a log line.
-  static let longestLoggedPath = 1024
-  /// The same for a method, and for host and port: any that can be served are shorter.
-  static let longestLoggedMethod = 32
-  static let longestLoggedAuthority = 300
-
-  var headLimits: HeadLimits {
-    HeadLimits(bytes: policy.configuration.limits.headerBytes, fields: policy.configuration.limits.headers)
-  }
+  private static let rangeName = Array("range".utf8)
 
   /// The head in `workspace.request` is the first `count` of these bytes. Returns what to do next, and how much of the
   /// bytes after the head has been used.
@@ -42,89 +33,145 @@ extension Exchange {
     return refuse(problem, bytesIn: bytes.count, &workspace, &outputs)
   }
 
-  // MARK: Paths with raw bytes above 0x7F
-  //
-  // RFC 3986 does not allow them, and curl sends them for `http://host/查询`. If no rule says `encode_path = true`, such
-  // a head is refused like any other malformed one. Otherwise the path is percent-encoded before anything else
-  // happens, and the head is read again. Rules match that path, its readings come from it, and it is the path that is
-  // sent. Only then, when the deciding rule is known, is the request refused unless that rule accepts such paths: no
-  // rule is chosen by bytes that another reader would not see. Tests: RawPathTests.
-
-  /// The first `headBytes` of `bytes` are a head whose path contains bytes above 0x7F.
-  mutating func beginEncoded(
+  /// The first `headBytes` of `bytes` are a head whose path contains bytes above 0x7F. See RawPath.swift.
+  private mutating func beginEncoded(
     _ bytes: Span<UInt8>, headBytes: Int, now: Int64, _ workspace: inout Workspace, _ outputs: inout Outputs
   ) -> Action {
     var head = ByteBuffer()
     RawPath.encode(bytes.extracting(0..<headBytes), path: workspace.request.path, to: &head)
-    switch workspace.request.read(head.bytes, limits: headLimits, isInTunnel: tunnel.interior != nil) {
-    case .complete(let count):
+    let progress = workspace.request.read(head.bytes, limits: ruling.headLimits, isInTunnel: tunnel.interior != nil)
+    if case .complete(let count) = progress {
       return begin(head.bytes, headBytes: count, received: headBytes, isEncoded: true, now: now, &workspace, &outputs)
-    // It can only be too long: everything else in it has been read before.
-    case .incomplete, .invalid:
-      return refuse(
-        Problem(.headTooLarge, "The request \(MessageFault.headTooLarge.sentence) once its path is percent-encoded."),
-        bytesIn: bytes.count, &workspace, &outputs)
     }
+    // It can only be too long: everything else in it has been read before.
+    let detail = "The request \(MessageFault.headTooLarge.sentence) once its path is percent-encoded."
+    return refuse(Problem(.headTooLarge, detail), bytesIn: bytes.count, &workspace, &outputs)
   }
-
-  /// The error for such a path if its rule does not accept it.
-  static let rawPath = Problem(
-    .malformedRequest,
-    "The request has bytes above 0x7F in its path, where they must be percent-encoded; the rule that decides it has no "
-      + "encode_path = true.")
 
   // MARK: The head
 
   /// The head is complete: checks it, decides, and prepares what is sent. It was received as `received` bytes;
   /// `isEncoded`: the proxy has encoded its path.
-  mutating func begin(
+  private mutating func begin(
     _ bytes: Span<UInt8>, headBytes: Int, received: Int, isEncoded: Bool, now: Int64, _ workspace: inout Workspace,
     _ outputs: inout Outputs
   ) -> Action {
     record.bytesIn = UInt64(received)
     times.lastProgress = now
-    noteRequest(bytes, &workspace, &outputs)
+    noteHead(bytes, &workspace, &outputs)
     if let problem = judge(bytes, &workspace) { return answer(problem, &workspace, &outputs) }
     if workspace.request.form == .asterisk && tunnel.interior == nil || workspace.request.maxForwards(bytes) == 0 {
       // No rule decides, so none accepts the path.
-      if isEncoded { return answer(Self.rawPath, &workspace, &outputs) }
-      return answerForItself(bytes, headBytes: headBytes, &workspace, &outputs)
+      if isEncoded { return answer(.rawPath, &workspace, &outputs) }
+      return answerForItself(bytes, &workspace, &outputs)
     }
     let decision = decide(bytes, &workspace)
-    if decision.verdict == .deny { return answer(denial(of: decision), &workspace, &outputs) }
-    if isEncoded, !policy.request(of: decision).encodesPath { return answer(Self.rawPath, &workspace, &outputs) }
+    let isTunnel = request.traits.contains(.isTunnel)
+    if decision.verdict == .deny {
+      let denial = ruling.denial(of: request.question, isTunnel: isTunnel, port: upstream.port)
+      return answer(denial, &workspace, &outputs)
+    }
+    if isEncoded, !policy.request(of: decision).encodesPath { return answer(.rawPath, &workspace, &outputs) }
     if let problem = mapRequest(bytes, decision, &workspace) { return answer(problem, &workspace, &outputs) }
     noteSecurity(decision, &workspace)
-    if let problem = deniedLiteral(workspace, decision) { return answer(problem, &workspace, &outputs) }
+    if let address = workspace.decisions.host.address, let problem = ruling.refusal(of: address, workspace.own) {
+      return answer(problem, &workspace, &outputs)
+    }
     let edits = policy.request(of: decision)
-    if let timeout = edits.timeoutMilliseconds, rule?.enforce ?? true { times.exchangeDeadline = now + timeout }
-    prepareReports(edits)
-    if !edits.cookies { response.traits.insert(.hasNoCookies) }
-    noteChallenges(edits, workspace)
-    if let throttle = edits.throttle { bodies.pacing = Pacing(throttle) }
-    if (rule?.parents ?? .none) != .none { upstream.passedVia = workspace.request.fields.passedVia(bytes) }
-    if policy.response(of: decision) != nil {
-      request.asksForPart = workspace.request.fields.contains(Self.rangeName, in: bytes)
-    }
-    if policy.response(of: decision)?.removesNulls ?? false {
-      client.accepts = workspace.request.fields.acceptedCodings(bytes)
-    }
-    if request.traits.contains(.isTunnel) {
+    noteRuling(bytes, edits, decision, now: now, &workspace)
+    if isTunnel {
       phase = .connecting
-      return policy.treatment(of: decision) == .intercept
-        ? intercept(bytes, workspace) : .connect
+      return policy.treatment(of: decision) == .intercept ? intercept(bytes, workspace) : .connect
     }
-    if let problem = deniedUpgrade(bytes, workspace) { return answer(problem, &workspace, &outputs) }
+    if let name = workspace.request.requestedUpgrade(bytes),
+      let problem = enforced(ruling.refusal(ofUpgradeTo: bytes.extracting(name)))
+    {
+      return answer(problem, &workspace, &outputs)
+    }
     return prepare(bytes, headBytes: headBytes, edits, &workspace, &outputs)
   }
 
-  /// Consults the policy and the operators' temporary decisions.
-  private mutating func decide(_ bytes: Span<UInt8>, _ workspace: inout Workspace) -> Decision {
-    let facts = RequestFacts(
+  /// A problem that its rule finds; nil: none, or the rule is not enforced, and it is only recorded.
+  mutating func enforced(_ problem: Problem?) -> Problem? {
+    guard let problem else { return nil }
+    if ruling.enforces { return problem }
+    record.report(problem)
+    return nil
+  }
+
+  /// Copies from the head what the exchange must remember after its bytes are gone.
+  private mutating func noteHead(_ bytes: Span<UInt8>, _ workspace: inout Workspace, _ outputs: inout Outputs) {
+    client.agree(to: workspace.request, bytes)
+    request.note(workspace.request, bytes)
+    if request.traits.contains(.isGRPC) { client.answerForm = .grpc }
+    upstream.note(workspace.request, bytes)
+    response.progress = .head
+    record.writeText(workspace.request, bytes, interior: tunnel.interior, &workspace.pool, to: &outputs.text)
+  }
+
+  /// Records what was readable in a head that is refused.
+  private mutating func noteReadable(_ bytes: Span<UInt8>, _ workspace: inout Workspace, _ outputs: inout Outputs) {
+    if workspace.request.understood == .nothing { return }
+    request.noteReadable(workspace.request, bytes)
+    if request.traits.contains(.isGRPC) { client.answerForm = .grpc }
+    if workspace.request.understood == .target {
+      record.writeText(workspace.request, bytes, interior: tunnel.interior, &workspace.pool, to: &outputs.text)
+    } else {
+      record.writeMethod(workspace.request, bytes, &workspace.pool, to: &outputs.text)
+    }
+  }
+
+  /// Checks that precede all rules: credentials, host, loops.
+  private mutating func judge(_ bytes: Span<UInt8>, _ workspace: inout Workspace) -> Problem? {
+    if let interior = tunnel.interior {
+      // Credentials for the proxy came with CONNECT.
+      let changed =
+        tunnel.isUnchecked ? interior.problem(openedBy: sender, with: record.credential, policy, &workspace) : nil
+      if let problem = changed ?? interior.misdirection(bytes, &workspace) {
+        client.terms.remove(.persists)
+        return problem
+      }
+      upstream.port = interior.port
+      return workspace.loopProblem(bytes)
+    }
+    let credentials = policy.configuration.proxy.credentials
+    if !credentials.isEmpty {
+      guard let known = workspace.request.fields.credential(bytes, of: credentials) else {
+        return Problem(
+          .authenticationRequired, "Proxy-Authorization with Basic credentials that the proxy knows was expected.")
+      }
+      record.credential = known
+    }
+    if workspace.request.form == .asterisk { return nil }
+    if let fault = setHost(bytes, &workspace) {
+      client.terms.remove(.persists)
+      return Problem(.malformedRequest, "The target names a malformed host; expected \(fault.expectation).")
+    }
+    upstream.port = workspace.request.port ?? (workspace.request.isHTTPS ? 443 : 80)
+    return workspace.loopProblem(bytes)
+  }
+
+  /// Sets the host of the request, for deciding and connecting.
+  private func setHost(_ bytes: Span<UInt8>, _ workspace: inout Workspace) -> HostFault? {
+    let named = bytes.extracting(workspace.request.host)
+    return tunnel.interior.map { $0.setHost(named, &workspace) } ?? workspace.decisions.host.set(named)
+  }
+
+  private func isSecure(_ head: borrowing RequestHead) -> Bool { head.isHTTPS || tunnel.interior != nil }
+
+  /// The request with the head in `workspace`, as rules see it.
+  @_lifetime(copy bytes)
+  private func facts(_ bytes: Span<UInt8>, _ workspace: borrowing Workspace) -> RequestFacts {
+    RequestFacts(
       scheme: isSecure(workspace.request) ? .https : .http, port: upstream.port,
       method: bytes.extracting(workspace.request.method), path: bytes.extracting(workspace.request.path),
       isTunnel: request.traits.contains(.isTunnel), sender: sender, link: workspace.link,
       wall: workspace.wallMilliseconds)
+  }
+
+  /// Consults the policy and the operators' temporary decisions.
+  private mutating func decide(_ bytes: Span<UInt8>, _ workspace: inout Workspace) -> Decision {
+    let facts = facts(bytes, workspace)
     let decided = workspace.decide(facts, by: policy)
     var decision = decided.decision
     record.answeredBy = decided.rule?.by
@@ -146,276 +193,289 @@ extension Exchange {
     return decision
   }
 
-  func isSecure(_ head: borrowing RequestHead) -> Bool { head.isHTTPS || tunnel.interior != nil }
+  /// Redirects a request to its rule's target. Returns a problem if the policy objects.
+  private mutating func mapRequest(
+    _ bytes: Span<UInt8>, _ decision: Decision, _ workspace: inout Workspace
+  ) -> Problem? {
+    guard ruling.rule?.target != nil, !request.traits.contains(.isTunnel) else { return nil }
+    let facts = facts(bytes, workspace)
+    guard let mapping = policy.mapping(of: decision, facts, &workspace.decisions) else { return nil }
+    switch mapping.refusal(facts, decision, policy, &workspace) {
+    case .denied(let problem, let denial):
+      record.decision = denial
+      return problem
+    case .reported(let problem): record.report(problem)
+    case nil: break
+    }
+    upstream.way.insert(.isMapped)
+    setMappedHost(&workspace)
+    return nil
+  }
+
+  /// Sets the target as the host and port to connect to.
+  private mutating func setMappedHost(_ workspace: inout Workspace) {
+    guard let target else { return }
+    _ = workspace.decisions.host.set(target.name.span)
+    upstream.port = target.port
+  }
 
   /// Chooses the security of the upstream connection.
   private mutating func noteSecurity(_ decision: Decision, _ workspace: inout Workspace) {
     if request.traits.contains(.isTunnel) {
       switch policy.treatment(of: decision) {
-      case .verify: prepareInspection(workspace)
-      case .tunnel: prepareBeginning(decision, &workspace)
+      case .verify:
+        upstream.way.insert(.isVerified)
+        tunnel.inspected = InspectedTunnel(verifying: workspace.decisions.host, by: ruling)
+      case .tunnel:
+        var opening = policy.opening(of: decision, port: upstream.port, &workspace.decisions)
+        if workspace.temporary.deniesRequests(
+          to: workspace.decisions.host, port: upstream.port, of: sender, wall: workspace.wallMilliseconds)
+        {
+          opening.refusesRequests = true
+        }
+        if !opening.isFree { tunnel.inspected = InspectedTunnel(opening, to: workspace.decisions.host, by: ruling) }
       case .intercept, .deny: break
       }
     } else if let target {
       if target.scheme == .https { upstream.way.insert(.isSecure) }
     } else if isSecure(workspace.request) {
       upstream.way.insert(.isSecure)
-    } else if rule?.upgrade ?? false {
+    } else if ruling.rule?.upgrade ?? false {
       upstream.way.insert([.isSecure, .isUpgraded])
       if upstream.port == Scheme.http.defaultPort { upstream.port = Scheme.https.defaultPort }
     }
   }
 
-  /// Copies from the head what the exchange must remember after its bytes are gone.
-  private mutating func noteRequest(
-    _ bytes: Span<UInt8>, _ workspace: inout Workspace, _ outputs: inout Outputs
+  /// Prepares what the rule says of times, cookies, challenges, pace and checks.
+  private mutating func noteRuling(
+    _ bytes: Span<UInt8>, _ edits: RequestPolicy, _ decision: Decision, now: Int64, _ workspace: inout Workspace
   ) {
-    let method = workspace.request.knownMethod
-    if workspace.request.isPersistent, !client.terms.contains(.isLast) { client.terms.insert(.persists) }
-    if workspace.request.options.keepAlive { client.terms.insert(.asksToKeep) }
-    if workspace.request.minorVersion == 0 { client.terms.insert(.isHTTP10) }
-    if method == .head { request.traits.insert(.isHead) }
-    if method == .connect { request.traits.insert(.isTunnel) }
-    switch workspace.request.framing {
-    case .none, .length(0):
-      request.progress = .done
-      if method.isIdempotent { upstream.carrier.insert(.mayRetry) }
-    case .length(let length):
-      request.progress = .length(remaining: length)
-      if method.isIdempotent, length <= Self.longestReplayedBody { upstream.carrier.insert(.mayRetry) }
-    case .chunked: request.progress = .chunked(ChunkedDecoder())
-    case .untilClose: preconditionFailure("a request never ends with its connection")
+    let rule = ruling.rule
+    if let timeout = edits.timeoutMilliseconds, rule?.enforce ?? true { times.exchangeDeadline = now + timeout }
+    if ExceededTime.areReported(by: rule, edits) { response.traits.insert(.reportsTimes) }
+    if !edits.cookies { response.traits.insert(.hasNoCookies) }
+    if !request.traits.contains(.isTunnel) {
+      bodies.challenged = ChallengedRequest(
+        edits, of: rule, to: workspace.decisions.host, port: upstream.port,
+        isSecure: upstream.way.contains(.isSecure))
     }
-    response.progress = .head
-    if let value = workspace.request.fields.first(.authorization), bytes.authenticatesConnection(value) {
-      upstream.carrier.insert(.isBound)
-      upstream.carrier.remove(.mayRetry)
-    }
-    if workspace.request.options.namesFields { request.namedFields = workspace.request.fields.connectionOptions(bytes) }
-    noteExpectation(bytes, workspace)
-    if workspace.request.fields.prefersText(bytes) { client.answerForm = .text }
-    noteGRPC(bytes, workspace.request.fields)
-    writeText(bytes, workspace.request, &workspace.pool, &outputs.text)
-  }
-
-  /// Records what was readable in a head that is refused.
-  private mutating func noteReadable(
-    _ bytes: Span<UInt8>, _ workspace: inout Workspace, _ outputs: inout Outputs
-  ) {
-    if workspace.request.understood == .nothing { return }
-    switch workspace.request.knownMethod {
-    case .head: request.traits.insert(.isHead)
-    case .connect: break
-    // Whoever writes `connect` takes a 200 for a tunnel, too.
-    case .other where bytes.equals(workspace.request.method, ignoringCase: "connect"): break
-    default: noteRefusedGRPC(bytes)
-    }
-    if workspace.request.understood == .target {
-      return writeText(bytes, workspace.request, &workspace.pool, &outputs.text)
-    }
-    outputs.text.removeAll()
-    workspace.pool.lend(&outputs.text, BufferPool.smallestBlock)
-    outputs.text.append(bytes.extracting(workspace.request.method.prefix(Self.longestLoggedMethod)))
-    record.method = 0..<outputs.text.count
-    record.target = outputs.text.count..<outputs.text.count
-  }
-
-  /// Writes the method, and the target without query, for the log line and errors.
-  private mutating func writeText(
-    _ bytes: Span<UInt8>, _ head: borrowing RequestHead, _ pool: inout BufferPool, _ text: inout ByteBuffer
-  ) {
-    text.removeAll()
-    pool.lend(&text, BufferPool.smallestBlock)
-    text.append(bytes.extracting(head.method.prefix(Self.longestLoggedMethod)))
-    record.method = 0..<text.count
-    record.isTextCut =
-      head.method.count > Self.longestLoggedMethod || head.path.count > Self.longestLoggedPath
-      || head.authority.count > Self.longestLoggedAuthority
-    switch head.form {
-    case .asterisk: text.append("*")
-    case .authority: text.append(bytes.extracting(head.authority.prefix(Self.longestLoggedAuthority)))
-    case .origin:
-      text.append("https://")
-      if let interior = tunnel.interior { text.append(Array(interior.authority.prefix(Self.longestLoggedAuthority))) }
-      text.append(bytes.extracting(head.path.prefix(Self.longestLoggedPath)))
-    case .absolute:
-      text.append(head.isHTTPS ? "https://" : "http://")
-      text.append(bytes.extracting(head.authority.prefix(Self.longestLoggedAuthority)))
-      let path = head.path
-      text.append(bytes.extracting(path.prefix(Self.longestLoggedPath)))
-    }
-    record.target = record.method.upperBound..<text.count
-  }
-
-  /// Checks that precede all rules: credentials, host, loops.
-  private mutating func judge(_ bytes: Span<UInt8>, _ workspace: inout Workspace) -> Problem? {
-    let credentials = policy.configuration.proxy.credentials
-    if tunnel.interior != nil { return judgeInterior(bytes, &workspace) }
-    if !credentials.isEmpty {
-      guard let known = workspace.request.fields.credential(bytes, of: credentials) else {
-        return Problem(
-          .authenticationRequired, "Proxy-Authorization with Basic credentials that the proxy knows was expected.")
-      }
-      record.credential = known
-    }
-    if workspace.request.form == .asterisk { return nil }
-    if let fault = setHost(bytes, &workspace) {
-      client.terms.remove(.persists)
-      return Problem(.malformedRequest, "The target names a malformed host; expected \(fault.expectation).")
-    }
-    upstream.port = workspace.request.port ?? (workspace.request.isHTTPS ? 443 : 80)
-    return Self.loopProblem(workspace, bytes)
-  }
-
-  /// Sets the host of the request, for deciding and connecting. Inside a tunnel, a request without a host means the
-  /// tunnel's.
-  func setHost(_ bytes: Span<UInt8>, _ workspace: inout Workspace) -> HostFault? {
-    let named = bytes.extracting(workspace.request.host)
-    if named.isEmpty, let interior = tunnel.interior { return workspace.decisions.host.set(interior.host.span) }
-    return workspace.decisions.host.set(named)
-  }
-
-  private func denial(of decision: Decision) -> Problem {
-    if decision.reason == .methodRefused { return refusedEcho(decision) }
-    return Problem(.denied, sentence(of: decision), advice: advice(on: decision))
-  }
-
-  private func sentence(of decision: Decision) -> String {
-    if decision.reason == .temporaryDeny { return "An operator denies this request for now." }
-    guard let rule = decision.rule.map({ policy.rules[$0] }) else {
-      return "No rule allows this request, and the default is to deny."
-    }
-    if decision.reason == .portNotListed {
-      return "Rule \(rule.name) allows tunnels to port 443 and to ports that it lists; \(upstream.port) is not one. "
-        + "Add ports = [443, \(upstream.port)] to the rule."
-    }
-    if let reason = rule.reason { return reason }
-    return decision.reason == .connectDenied
-      ? "Rule \(rule.name) denies tunnels to this host." : "Rule \(rule.name) denies this request."
-  }
-
-  /// A literal address is checked before anything is opened.
-  private func deniedLiteral(_ workspace: borrowing Workspace, _ decision: Decision) -> Problem? {
-    guard let address = workspace.decisions.host.address else { return nil }
-    // A closure on the stack: a reference to the method would be allocated for each request.
-    let own = workspace.own
-    guard let match = policy.denyingBlock(address, rule: decision.rule, isOwn: { own.contains($0) }) else { return nil }
-    return Problem(.addressDenied, "\(address) \(match.sentence).")
-  }
-
-  /// The problem with a request that has come back; nil if nothing shows that it has.
-  private static func loopProblem(_ workspace: borrowing Workspace, _ bytes: Span<UInt8>) -> Problem? {
-    switch workspace.request.fields.passage(bytes, through: workspace.name, own: workspace.via) {
-    case .new: nil
-    case .again: Problem(.loop, "The request has passed through this proxy already, as its Via field says.")
-    case .endless:
-      Problem(
-        .loop,
-        "The request has passed through more than \(FieldSection.maximumNamesakes) proxies of this name, as its Via field says."
-      )
-    }
+    if let throttle = edits.throttle { bodies.pacing = Pacing(throttle) }
+    if (rule?.parents ?? .none) != .none { upstream.passedVia = workspace.request.fields.passedVia(bytes) }
+    guard let checks = policy.response(of: decision) else { return }
+    request.asksForPart = workspace.request.fields.contains(Self.rangeName, in: bytes)
+    if checks.removesNulls { client.accepts = workspace.request.fields.acceptedCodings(bytes) }
   }
 
   /// Starts a tunnel that the proxy will read.
-  mutating func intercept(_ bytes: Span<UInt8>, _ workspace: borrowing Workspace) -> Action {
-    let host = bytes.extracting(workspace.request.host).array
+  private mutating func intercept(_ bytes: Span<UInt8>, _ workspace: borrowing Workspace) -> Action {
     tunnel.interior = Interior(
-      host: host, port: upstream.port,
-      authority: upstream.port == Scheme.https.defaultPort ? host : host + Array(":\(upstream.port)".utf8),
+      host: bytes.extracting(workspace.request.host).array, port: upstream.port,
       canonicalHost: workspace.decisions.host.copiedBytes,
-      mayUpgrade: rule?.upgrades?.protocols.isEmpty != true)
+      mayUpgrade: ruling.rule?.upgrades?.protocols.isEmpty != true)
     return .intercept
   }
 
-  /// A request inside a tunnel is for the host that the tunnel was opened to, whatever it says (RFC 9110, 7.4).
-  /// Credentials for the proxy came with CONNECT.
-  mutating func judgeInterior(_ bytes: Span<UInt8>, _ workspace: inout Workspace) -> Problem? {
-    guard let interior = tunnel.interior else { return nil }
-    if tunnel.isUnchecked,
-      let problem = Self.problem(
-        ofTunnel: interior, openedBy: sender, with: record.credential, policy, &workspace)
-    {
-      client.terms.remove(.persists)
-      return problem
+  // MARK: Preparing
+
+  /// Prepares a request for sending: with a body from the serializer, after collecting the original one, or unchanged.
+  private mutating func prepare(
+    _ bytes: Span<UInt8>, headBytes: Int, _ edits: RequestPolicy, _ workspace: inout Workspace,
+    _ outputs: inout Outputs
+  ) -> Action {
+    // RFC 9110, 9.3.8: TRACE has no content, and its response echoes what it receives.
+    let isEcho = EchoMethod.includes(bytes.extracting(workspace.request.method))
+    if let serialization = edits.serialization, !isEcho {
+      switch serialization.work(bytes, workspace.request, limits: ruling.contentLimits) {
+      case .nothing: break
+      case .made:
+        let made = serialization.madeBody(workspace.request.fields.only(.contentType), in: bytes)
+        bodies.challenged?.body = .made(made)
+        let body = RequestBodyEdits(length: made.count, type: .ifAbsent(serialization.contentType))
+        writeRequest(bytes, edits, body, &workspace, &outputs)
+        bodies.sendMade(made.span, &outputs, &upstream.carrier)
+        phase = .connecting
+        return .connect
+      case .held:
+        let action = beginCollecting(bytes, headBytes: headBytes, &workspace, &outputs)
+        bodies.held?.isForSerializer = true
+        return action
+      case .conflict(let conflict):
+        if let problem = record.note(conflict, serialization, enforces: ruling.enforces) {
+          return answer(problem, &workspace, &outputs)
+        }
+      }
     }
-    let isSameHost = setHost(bytes, &workspace) == nil && workspace.decisions.host.bytes == interior.canonicalHost
-    // Without a port, Host means the tunnel's, and the target in absolute-form the scheme's.
-    let isAbsolute = workspace.request.form == .absolute
-    let port = workspace.request.port ?? (isAbsolute ? Scheme.https.defaultPort : interior.port)
-    let isSamePort = port == interior.port
-    let isSameScheme = !isAbsolute || workspace.request.isHTTPS
-    guard isSameHost, isSamePort, isSameScheme else {
-      client.terms.remove(.persists)
-      let expected = "https://" + interior.authority.span.string
-      return Problem(
-        .misdirected,
-        "The request names \(isAbsolute ? workspace.request.isHTTPS ? "https://" : "http://" : "")\(bytes.extracting(workspace.request.authority).string), "
-          + "and its tunnel was opened for \(expected)."
-      )
+    let isBuffered = request.progress.isChunked && edits.buffersUploads
+    if isBuffered { bodies.spooled = SpooledBody() }
+    if isBuffered || bodies.challenged?.collects(request.progress, heldBytes: ruling.contentLimits.heldBytes) ?? false {
+      return beginCollecting(bytes, headBytes: headBytes, &workspace, &outputs)
     }
-    upstream.port = interior.port
-    return Self.loopProblem(workspace, bytes)
+    if request.progress != .done { bodies.challenged?.body = .streamed }
+    writeRequest(bytes, edits, RequestBodyEdits(), &workspace, &outputs)
+    phase = .connecting
+    return .connect
   }
 
-  // MARK: What a rule refuses in requests that it allows
-
-  /// RFC 9110, 15.5.6.
-  func refusedEcho(_ decision: Decision) -> Problem {
-    let keeper = decision.rule.map { "rule \(policy.rules[$0].name)" } ?? "[defaults.request]"
-    return Problem(
-      .methodNotAllowed,
-      "The server answers this method with the request as it arrives, and \(keeper) adds a secret to it.",
-      allowed: policy.otherMethods(of: decision))
+  private mutating func writeRequest(
+    _ bytes: Span<UInt8>, _ edits: RequestPolicy, _ body: RequestBodyEdits, _ workspace: inout Workspace,
+    _ outputs: inout Outputs
+  ) {
+    if request.noteUpgrade(workspace.request, bytes, on: record.wire) { upstream.carrier.remove(.mayRetry) }
+    if cacheRule != nil {
+      // If the response may be stored: people are shown the URL as it was asked for.
+      let query = workspace.request.path.upperBound..<workspace.request.pathAndQuery.upperBound
+      if !query.isEmpty { request.query = bytes.extracting(query).array }
+    }
+    let writer = RequestHeadWriter(
+      wire: record.wire, isHTTP10: client.terms.contains(.isHTTP10), isUpgraded: upstream.way.contains(.isUpgraded),
+      wantsUpgrade: request.traits.contains(.wantsUpgrade), dropsConditionalRanges: ruling.removesNulls)
+    upstream.written = writer.write(
+      bytes, edits, body: body, target: target, interior: tunnel.interior, ending: request.namedFields,
+      workspace: &workspace, to: &outputs.toUpstream)
+    bodies.challenged?.keep(outputs.toUpstream, &workspace.pool)
   }
 
-  /// Upgrade to a protocol that the rule does not list is refused, not dropped: the server would respond as if the
-  /// client had not asked, and the program would report that instead of the operator's ban. Protocols that are never
-  /// relayed (HTTP itself, which Java's client asks for with every request) are dropped as always, and are no reason to
-  /// refuse.
-  mutating func deniedUpgrade(_ bytes: Span<UInt8>, _ workspace: borrowing Workspace) -> Problem? {
-    guard let rule, let upgrades = rule.upgrades, let name = workspace.request.requestedUpgrade(bytes),
-      !upgrades.allows(bytes.extracting(name))
-    else { return nil }
-    let asked = bytes.extracting(name).string
-    let problem = Problem(
-      .denied, "Rule \(rule.name) does not allow Upgrade to \(asked); it allows: \(upgrades).",
-      difference: Difference(expected: "\(upgrades)", seen: asked))
-    if rule.enforce { return problem }
-    record.report = problem.kind
-    record.finding = Finding(problem)
+  // MARK: Collecting
+
+  private mutating func beginCollecting(
+    _ bytes: Span<UInt8>, headBytes: Int, _ workspace: inout Workspace, _ outputs: inout Outputs
+  ) -> Action {
+    let held = HeldBody(workspace.heldBytes)
+    bodies.held = held
+    workspace.pool.lend(&held.head, headBytes)
+    held.head.append(bytes.extracting(0..<headBytes))
+    // For its head. If even that is too much, a body that goes to a file is still accepted.
+    guard held.account(ofAll: heldLimit) || bodies.spooled != nil else { return refuseToHold(&workspace, &outputs) }
+    if request.traits.contains(.expectsContinue) {
+      // RFC 9110, 10.1.1: the proxy reads the content itself, so it asks the client to send it.
+      workspace.pool.lend(&outputs.toClient, BufferPool.smallestBlock)
+      let before = outputs.toClient.count
+      outputs.toClient.append("HTTP/1.1 100 Continue\r\n\r\n")
+      record.countOut(outputs.toClient, from: before)
+    }
+    phase = .collecting
+    return .read
+  }
+
+  /// Bytes of a body that is being collected.
+  mutating func collect(
+    _ bytes: Span<UInt8>, now: Int64, _ workspace: inout Workspace, _ outputs: inout Outputs
+  ) -> Step {
+    times.lastProgress = now
+    bodies.held?.contentCame(now: now)
+    guard case .length(let remaining) = request.progress else {
+      let step = readRequestBody(bytes, now: now, &workspace, &outputs)
+      // This call released the body, complete or not.
+      if phase == .connecting { return Step(consumed: step.consumed, action: .connect) }
+      return step
+    }
+    let count = Int(min(remaining, UInt64(bytes.count)))
+    if count == 0 { return Step(consumed: 0, action: .read) }
+    if let action = collect(bytes.extracting(0..<count), &workspace, &outputs) {
+      return Step(consumed: 0, action: action)
+    }
+    record.bytesIn &+= UInt64(count)
+    request.progress.moved(count)
+    if request.progress != .done { return Step(consumed: count, action: .read) }
+    return Step(consumed: count, action: leaveCollected(rewritten: true, &workspace, &outputs))
+  }
+
+  /// Holds a piece of content. Returns an action if the body is not collected any longer: `.connect` means that the
+  /// request leaves unchanged, with this piece after the held content.
+  private mutating func collect(
+    _ piece: Span<UInt8>, _ workspace: inout Workspace, _ outputs: inout Outputs
+  ) -> Action? {
+    guard let held = bodies.held else { return .connect }
+    let limits = ruling.contentLimits
+    if bodies.spooled == nil, held.content.count + piece.count > limits.heldBytes {
+      guard let serialization = ruling.serialization, held.isForSerializer, let decision = record.decision else {
+        return leaveCollected(rewritten: false, &workspace, &outputs)
+      }
+      let conflict = serialization.tooLarge("more", limits)
+      if let problem = record.note(conflict, serialization, enforces: ruling.enforces) {
+        return answer(problem, &workspace, &outputs)
+      }
+      guard request.progress.isChunked, policy.request(of: decision).buffersUploads else {
+        return leaveCollected(rewritten: false, &workspace, &outputs)
+      }
+      // It is sent unchanged except for its framing.
+      bodies.spooled = SpooledBody()
+    }
+    if let spooled = bodies.spooled {
+      switch spooled.take(piece, held, heldBytes: limits.heldBytes, ofAll: heldLimit, &workspace.pool) {
+      case .held: return nil
+      case .tooLarge: return answer(SpooledBody.tooLarge, &workspace, &outputs)
+      }
+    }
+    guard held.account(ofAll: heldLimit, adding: piece.count) else { return refuseToHold(&workspace, &outputs) }
+    held.append(piece, &workspace.pool)
     return nil
   }
 
-  /// RFC 9110, 7.8.
-  mutating func noteUpgrade(_ bytes: Span<UInt8>, _ workspace: borrowing Workspace) {
-    guard let name = workspace.request.requestedUpgrade(bytes) else { return }
-    request.upgrade = name.map { bytes[$0].asciiLowercased }
-    request.traits.insert(.wantsUpgrade)
-    if request.upgrade == Self.webSocket, record.wire == .http2 {
-      request.webSocketProof = WebSocketProof(bytes, workspace.request.fields)
+  /// What has been collected leaves after its head: rewritten, if it is for a serializer; with its length, if it is
+  /// buffered for that; otherwise as it came, complete or with the rest of it to follow.
+  private mutating func leaveCollected(
+    rewritten: Bool, _ workspace: inout Workspace, _ outputs: inout Outputs
+  ) -> Action {
+    guard let held = bodies.held, let decision = record.decision else { preconditionFailure("nothing was collected") }
+    let edits = policy.request(of: decision)
+    let isWhole = request.progress == .done
+    var head = held.takeHead()
+    readAgain(head.bytes, &workspace)
+    let isChunked = workspace.request.framing == .chunked
+    var bodyEdits = RequestBodyEdits(hasContinued: true)
+    var body = ByteBuffer()
+    if rewritten, bodies.spooled == nil, held.isForSerializer, let serialization = edits.serialization {
+      let limits = ruling.contentLimits
+      switch held.rewrite(by: serialization, workspace.request, head.bytes, limits: limits, to: &body) {
+      case .success(let made): bodyEdits = made
+      case .failure(let conflict):
+        if let problem = record.note(conflict, serialization, enforces: ruling.enforces) {
+          workspace.pool.reclaim(&head)
+          return answer(problem, &workspace, &outputs)
+        }
+      }
     }
-    upstream.carrier.remove(.mayRetry)
+    let fileBytes = bodies.spooled?.written ?? 0
+    if bodyEdits.length == nil {
+      if bodies.spooled != nil || isWhole && isChunked && edits.buffersUploads {
+        let length = Int(fileBytes) + held.content.count
+        bodyEdits = RequestBodyEdits(length: length, hasContinued: true, isAsItCame: true)
+        body = held.takeContent()
+      } else {
+        body = workspace.pool.take(held.content.count + held.trailers.count + ChunkedDecoder.longestSizeLine)
+        held.writeAsItCame(isChunked: isChunked, isWhole: isWhole, to: &body)
+      }
+    }
+    writeRequest(head.bytes, edits, bodyEdits, &workspace, &outputs)
+    workspace.pool.reclaim(&head)
+    phase = .connecting
+    if let spooled = bodies.spooled, fileBytes > 0 {
+      spooled.end(with: body)
+      upstream.carrier.remove(.mayRetry)
+      bodies.challenged?.body = .streamed
+      held.release(&workspace.pool)
+      bodies.held = nil
+      return .connect
+    }
+    bodies.spooled = nil
+    if bodyEdits.length != nil || isWhole && bodies.challenged != nil {
+      bodies.sendMade(body.bytes, &outputs, &upstream.carrier)
+    } else {
+      outputs.toUpstream.append(contentsOf: body)
+    }
+    bodies.endCollecting(body.bytes, isWhole: isWhole, outputs, &workspace)
+    workspace.pool.reclaim(&body)
+    return .connect
   }
 
-  mutating func noteGRPC(_ bytes: Span<UInt8>, _ fields: FieldSection) {
-    if let type = fields.only(.contentType), GRPC.isType(bytes.extracting(type)) { noteGRPC() }
-  }
-
-  /// The same for a head that is refused, of which `bytes` are all or the beginning. Its fields may not have been read.
-  mutating func noteRefusedGRPC(_ bytes: Span<UInt8>) { if GRPC.isAsked(inHead: bytes) { noteGRPC() } }
-
-  /// CONNECT is no call, and a client would take the 200 of a trailers-only response for a tunnel.
-  private mutating func noteGRPC() {
-    if request.traits.contains(.isTunnel) { return }
-    request.traits.insert(.isGRPC)
-    client.answerForm = .grpc
-  }
-
-  func needsHTTP2(_ outputs: borrowing Outputs) -> Problem {
-    Problem(
-      .protocolNotOffered,
-      "\(destination(outputs)) speaks HTTP/1.1 here, and a gRPC call needs HTTP/2 all the way to its server.",
-      difference: Difference(expected: HTTPProtocol.http2.rawValue, seen: HTTPProtocol.http11.rawValue))
+  /// Reads the held head again, and sets its host again. Reading it cannot fail, because it succeeded before.
+  private mutating func readAgain(_ head: Span<UInt8>, _ workspace: inout Workspace) {
+    let progress = workspace.request.read(head, limits: ruling.headLimits, isInTunnel: tunnel.interior != nil)
+    guard progress == .complete(count: head.count), setHost(head, &workspace) == nil else {
+      preconditionFailure("a head that was read once is malformed")
+    }
+    setMappedHost(&workspace)
   }
 
   // MARK: The body
@@ -429,11 +489,11 @@ extension Exchange {
     case .length(let remaining):
       let count = Int(min(remaining, UInt64(bytes.count)))
       if count == 0 { return Step(consumed: 0, action: .read) }
-      if upstream.carrier.contains(.dropsRequest) {
+      if dropsRequest {
         clientForwarded(count, now: now)
         return Step(consumed: count, action: request.progress == .done ? .hold : .read)
       }
-      let allowed = bodies.pacing?.upload?.allowance(of: count) ?? count
+      let allowed = uploadAllowance(of: count)
       return Step(consumed: 0, action: allowed > 0 ? .forward(count: allowed) : .hold)
     case .chunked(var decoder):
       var step: Step
@@ -479,7 +539,7 @@ extension Exchange {
       switch decoder.next(bytes, from: at) {
       case .data(let range):
         at = range.upperBound
-        if upstream.carrier.contains(.dropsRequest) { continue }
+        if dropsRequest { continue }
         if bodies.held != nil, phase == .collecting {
           guard let action = collect(bytes.extracting(range), &workspace, &outputs) else { continue }
           if action != .connect { return Step(consumed: bytes.count, action: action) }
@@ -502,16 +562,17 @@ extension Exchange {
   private mutating func readRequestTrailers(
     _ bytes: Span<UInt8>, from: Int, _ workspace: inout Workspace, _ outputs: inout Outputs
   ) -> Step {
-    switch TrailerReader.read(bytes, from: from, limits: headLimits, into: &workspace.trailers) {
+    switch TrailerReader.read(bytes, from: from, limits: ruling.headLimits, into: &workspace.trailers) {
     case .incomplete: return Step(consumed: from, action: .read)
     case .invalid(let fault): return refuseBody(fault, bytes.count, &workspace, &outputs)
     case .complete(let end):
       request.progress = .done
-      if !upstream.carrier.contains(.dropsRequest) {
-        dropEditedTrailers(bytes, &workspace.trailers)
+      if !dropsRequest {
+        workspace.trailers.drop(namedIn: request.namedFields, bytes)
+        ruling.dropEdited(bytes, &workspace.trailers)
         if let held = bodies.held, phase == .collecting {
           workspace.trailers.write(bytes, to: &held.trailers)
-          return Step(consumed: end, action: finishCollecting(&workspace, &outputs))
+          return Step(consumed: end, action: leaveCollected(rewritten: true, &workspace, &outputs))
         }
         workspace.pool.lend(&outputs.toUpstream, end + 64)
         let before = outputs.toUpstream.count
@@ -522,15 +583,6 @@ extension Exchange {
       }
       return Step(consumed: end, action: response.progress == .done ? endOfResponse() : .hold)
     }
-  }
-
-  /// Fields that the rule removes from the head must not return as trailers.
-  private func dropEditedTrailers(_ bytes: Span<UInt8>, _ trailers: inout FieldSection) {
-    trailers.drop(namedIn: request.namedFields, bytes)
-    guard let decision = record.decision else { return }
-    let edits = policy.request(of: decision)
-    if !edits.cookies { trailers.drop(.cookie) }
-    for name in edits.fields.removed { trailers.drop(name, in: bytes) }
   }
 
   /// The body turned out to be malformed: the origin must never see a complete request, and the client gets an error.

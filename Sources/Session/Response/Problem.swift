@@ -67,3 +67,11 @@ extension Problem.Kind {
     }
   }
 }
+
+extension Problem {
+  /// The path has raw bytes, and the rule that decides, if one does, does not accept them.
+  static let rawPath = Problem(
+    .malformedRequest,
+    "The request has bytes above 0x7F in its path, where they must be percent-encoded; the rule that decides it has no "
+      + "encode_path = true.")
+}

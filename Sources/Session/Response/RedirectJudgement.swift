@@ -7,47 +7,39 @@ import Bytes
 import HTTP1
 import Policy
 
-extension Exchange {
-  /// Why the response whose head has been read is refused for its redirect; nil: it is not. What an unenforced rule
-  /// would have refused is recorded.
-  mutating func judgeRedirects(
-    _ bytes: Span<UInt8>, _ workspace: borrowing Workspace, _ outputs: borrowing Outputs
-  ) -> Problem? {
-    guard let redirects = rule?.redirects, redirects != .pass else { return nil }
-    let sent = sentURL(outputs)
-    guard let seen = sent.refused(by: redirects, bytes, workspace.response) else { return nil }
-    let type = workspace.response.fields.only(.contentType).map { bytes.extracting($0).string }
-    let difference = Difference(expected: sent.expectation(of: redirects), seen: seen)
-    let problem = Problem(
-      .redirectRefused,
-      "The response of \(destination(outputs)): expected \(difference.expected), seen \(difference.seen).",
-      difference: difference, receivedStatus: workspace.response.status,
-      upstream: Problem.Upstream(status: workspace.response.status, type: type, text: nil))
-    if enforces { return problem }
-    record.report = problem.kind
-    record.finding = Finding(problem)
-    return nil
-  }
-
-  /// The URL that the current request was sent to. If the host cannot be read it is empty, and no URL has the same
-  /// host.
-  private func sentURL(_ outputs: borrowing Outputs) -> SentURL {
+extension SentURL {
+  /// The URL that a request was sent to. `asked`: the target that the program asked for; `mapped`: the target of the
+  /// rule, if it was sent there. If the host cannot be read it is empty, and no URL has the same host.
+  init(_ asked: Span<UInt8>, _ upstream: UpstreamSide, mapped: RuleTarget?) {
+    let isUpgraded = upstream.way.contains(.isUpgraded)
     let scheme: Scheme = upstream.way.contains(.isSecure) ? .https : .http
     var host: [UInt8] = []
-    let target = outputs.text.bytes.extracting(record.target)
-    if let colon = target.firstIndex(of: 0x3a), colon + 3 <= target.count {
-      let end = target.firstIndex(of: 0x2f, from: colon + 3) ?? target.count
-      if case .success(let asked) = HostAndPort.read(target, colon + 3..<end) {
-        host = target.extracting(asked.host).array.map(\.asciiLowercased)
+    if let colon = asked.firstIndex(of: 0x3a), colon + 3 <= asked.count {
+      let end = asked.firstIndex(of: 0x2f, from: colon + 3) ?? asked.count
+      if case .success(let place) = HostAndPort.read(asked, colon + 3..<end) {
+        host = asked.extracting(place.host).array.map(\.asciiLowercased)
       }
     }
-    if let mapped = self.target {
-      let asked: Scheme = target.count > 4 && target[4] == 0x73 ? .https : .http
-      return SentURL(scheme: mapped.scheme, host: mapped.name, port: mapped.port, programScheme: asked)
+    if let mapped {
+      let programScheme: Scheme = asked.count > 4 && asked[4] == 0x73 ? .https : .http
+      self.init(scheme: mapped.scheme, host: mapped.name, port: mapped.port, programScheme: programScheme)
+    } else {
+      self.init(scheme: scheme, host: host, port: upstream.port, programScheme: isUpgraded ? .http : scheme)
     }
-    return SentURL(
-      scheme: scheme, host: host, port: upstream.port,
-      programScheme: upstream.way.contains(.isUpgraded) ? .http : scheme)
+  }
+
+  /// Why a response with this head is refused for its redirect; nil: it is not.
+  func problem(
+    of head: borrowing ResponseHead, _ bytes: Span<UInt8>, by redirects: Redirects, from destination: Span<UInt8>
+  ) -> Problem? {
+    guard let seen = refused(by: redirects, bytes, head) else { return nil }
+    let type = head.fields.only(.contentType).map { bytes.extracting($0).string }
+    let difference = Difference(expected: expectation(of: redirects), seen: seen)
+    return Problem(
+      .redirectRefused,
+      "The response of \(destination.string): expected \(difference.expected), seen \(difference.seen).",
+      difference: difference, receivedStatus: head.status,
+      upstream: Problem.Upstream(status: head.status, type: type, text: nil))
   }
 }
 

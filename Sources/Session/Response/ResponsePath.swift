@@ -1,4 +1,5 @@
-// The path of a response through a session: read, checked, and rewritten for the client.
+// The way of a response through an exchange: read, checked, and rewritten for the client. A challenge that the proxy
+// answers goes no further, and neither does content that a rule holds before its verdict.
 
 import Bytes
 import HTTP1
@@ -21,7 +22,7 @@ extension Exchange {
     case .untilClose:
       return Step(consumed: 0, action: bytes.isEmpty ? .read : .forward(count: bytes.count))
     case .chunked(var decoder):
-      noteProgress(now)
+      progressed(now: now)
       bodies.held?.contentCame(now: now)
       let step = readChunks(bytes, &decoder, &workspace, &outputs)
       if case .chunked = response.progress { response.progress = .chunked(decoder) }
@@ -35,6 +36,8 @@ extension Exchange {
     }
   }
 
+  // MARK: The head
+
   private mutating func readResponseHead(
     _ bytes: Span<UInt8>, now: Int64, _ workspace: inout Workspace, _ outputs: inout Outputs
   ) -> Step {
@@ -42,11 +45,12 @@ extension Exchange {
       upstream.carrier.remove(.mayRetry)
       if outputs.replay.capacity != 0 { workspace.pool.reclaim(&outputs.replay) }
     }
+    let (limits, isHead) = (ruling.headLimits, request.traits.contains(.isHead))
     var mended = ByteBuffer()
-    var progress = workspace.response.read(bytes, limits: headLimits, toHead: request.traits.contains(.isHead))
-    if case .invalid = progress, mendsHeads {
-      progress = workspace.response.readMending(
-        bytes, limits: headLimits, toHead: request.traits.contains(.isHead), into: &mended)
+    var progress = workspace.response.read(bytes, limits: limits, toHead: isHead)
+    // An unenforced rule also allows mending.
+    if case .invalid = progress, !ruling.rejectsMalformedHeads || !ruling.enforces {
+      progress = workspace.response.readMending(bytes, limits: limits, toHead: isHead, into: &mended)
     }
     switch progress {
     case .incomplete:
@@ -64,7 +68,7 @@ extension Exchange {
       if workspace.response.mendings.isEmpty {
         action = readHead(bytes.extracting(0..<count), rest: rest, now: now, &workspace, &outputs)
       } else {
-        note(workspace.response.mendings)
+        record.note(workspace.response.mendings, isRefused: ruling.rejectsMalformedHeads)
         action = readHead(mended.bytes, rest: rest, now: now, &workspace, &outputs)
       }
       // Bytes that follow on an abandoned connection belong to no request.
@@ -80,126 +84,123 @@ extension Exchange {
       ? informational(head, now: now, &workspace, &outputs) : final(head, rest: rest, now: now, &workspace, &outputs)
   }
 
-  /// Whether a malformed head is mended if possible. An unenforced rule also allows that.
-  private var mendsHeads: Bool { !rejectsMalformedHeads || !enforces }
-
-  private var rejectsMalformedHeads: Bool {
-    record.decision.flatMap { policy.response(of: $0) }?.malformed == .reject
-  }
-
-  private mutating func note(_ mendings: HeadMendings) {
-    record.mended.formUnion(mendings)
-    if rejectsMalformedHeads {
-      record.report = .malformedResponse
-      record.finding = Finding("The head of the response was mended: \(mendings.text).")
-    }
-  }
-
-  /// NTLM and Negotiate authenticate the connection, not the request: a connection that may belong to one client is not
-  /// shared with others.
-  private func bindsConnection(_ bytes: Span<UInt8>, _ workspace: borrowing Workspace) -> Bool {
-    if upstream.carrier.contains(.isBound) { return true }
-    for index in workspace.response.fields.lines.indices
-    where workspace.response.fields.lines[index].known == .wwwAuthenticate {
-      if bytes.authenticatesConnection(workspace.response.fields.lines[index].value) { return true }
-    }
-    return false
-  }
-
   private mutating func refuseResponse(
     _ fault: MessageFault, _ workspace: inout Workspace, _ outputs: inout Outputs
   ) -> Action {
     client.terms.remove(.persists)
     let kind: Problem.Kind = fault.isHeadLimit ? .responseHeadTooLarge : .malformedResponse
-    return answer(
-      Problem(kind, "The response of \(respondent(outputs)) \(fault.sentence)."), &workspace, &outputs)
+    let detail = "The response of \(peers(outputs).respondent) \(fault.sentence)."
+    return answer(Problem(kind, detail), &workspace, &outputs)
   }
 
   /// RFC 9110, 15.2: every 1xx is forwarded, except to an HTTP/1.0 client.
   private mutating func informational(
     _ bytes: Span<UInt8>, now: Int64, _ workspace: inout Workspace, _ outputs: inout Outputs
   ) -> Action {
-    if workspace.response.status == 101 {
-      // RFC 9110, 7.8: not before the request is complete, because the rest of it would become the tunnel's first
-      // bytes.
-      guard request.traits.contains(.wantsUpgrade), request.progress == .done, isBodyOut,
-        workspace.response.options.upgrade,
-        let name = workspace.response.fields.relayedProtocol(bytes),
-        bytes.equals(name, ignoringCase: request.upgrade.span)
-      else { return refuseResponse(.unexpectedSwitch, &workspace, &outputs) }
-      if let problem = request.webSocketProof.fault(bytes, workspace.response.fields, by: respondent(outputs)) {
-        client.terms.remove(.persists)
-        return answer(problem, &workspace, &outputs)
-      }
-      record.status = 101
-      writeResponseHead(
-        bytes, ResponseHeadEdits(connection: "Connection: Upgrade\r\n"), upgrade: name, &workspace, &outputs)
-      enterTunnel()
-      return .tunnel
-    }
+    if workspace.response.status == 101 { return switched(bytes, &workspace, &outputs) }
     if upstream.carrier.contains(.awaitsContinue), workspace.response.status == 100 {
       // The response to the proxy's own expectation.
       upstream.carrier.remove(.awaitsContinue)
       return .read
     }
-    guard response.informational.take(bytes.count, now: now, burst: headLimits.bytes) else {
+    guard response.informational.take(bytes.count, now: now, burst: ruling.headLimits.bytes) else {
       return refuseResponse(.unexpectedInformational, &workspace, &outputs)
     }
-    if let problem = judgeRedirects(bytes, workspace, outputs) { return answer(problem, &workspace, &outputs) }
-    if !client.terms.contains(.isHTTP10) {
-      writeResponseHead(bytes, ResponseHeadEdits(), &workspace, &outputs)
-    }
+    if let problem = refusedRedirect(bytes, workspace, outputs) { return answer(problem, &workspace, &outputs) }
+    if !client.terms.contains(.isHTTP10) { writeResponseHead(bytes, ResponseHeadEdits(), &workspace, &outputs) }
     return .read
+  }
+
+  /// RFC 9110, 7.8: not before the request is complete, because the rest of it would become the tunnel's first bytes.
+  private mutating func switched(
+    _ bytes: Span<UInt8>, _ workspace: inout Workspace, _ outputs: inout Outputs
+  ) -> Action {
+    guard request.traits.contains(.wantsUpgrade), isRequestWhole, workspace.response.options.upgrade,
+      let name = workspace.response.fields.relayedProtocol(bytes),
+      bytes.equals(name, ignoringCase: request.upgrade.span)
+    else { return refuseResponse(.unexpectedSwitch, &workspace, &outputs) }
+    let respondent = peers(outputs).respondent
+    if let problem = request.webSocketProof.fault(bytes, workspace.response.fields, by: respondent) {
+      client.terms.remove(.persists)
+      return answer(problem, &workspace, &outputs)
+    }
+    record.status = 101
+    let edits = ResponseHeadEdits(connection: "Connection: Upgrade\r\n")
+    writeResponseHead(bytes, edits, upgrade: name, &workspace, &outputs)
+    enterTunnel()
+    return .tunnel
   }
 
   private mutating func final(
     _ bytes: Span<UInt8>, rest: Int, now: Int64, _ workspace: inout Workspace, _ outputs: inout Outputs
   ) -> Action {
-    record.status = workspace.response.status
-    noteOrigin(bytes, workspace, &outputs)
-    if let problem = refusedSwitch(workspace.response.status, outputs) {
-      return answer(problem, &workspace, &outputs)
+    let status = workspace.response.status
+    record.status = status
+    record.noteOrigin(workspace.response, bytes, &outputs.text)
+    if let problem = refusedSwitch(status, outputs) { return answer(problem, &workspace, &outputs) }
+    let isParents = upstream.parent != nil
+    if isParents, status == 407, bodies.challenged?.parent == nil {
+      return answer(peers(outputs).wantsCredentials(bodies.challenged?.remark), &workspace, &outputs)
     }
-    if let parent = upstream.parent, workspace.response.status == 407, bodies.challenged?.parent == nil {
-      return answer(parentWantsCredentials(parent, outputs), &workspace, &outputs)
+    let mayKeep = workspace.response.isPersistent && (!isParents || workspace.response.options.keepAlive)
+    // NTLM and Negotiate authenticate the connection, not the request: a connection that may belong to one client is
+    // not shared with others. And if a head had to be mended, the next one may begin where its sender did not mean it
+    // to.
+    if mayKeep, record.mended.isEmpty, !upstream.carrier.contains(.isBound),
+      !workspace.response.fields.bindConnection(bytes)
+    {
+      upstream.carrier.insert(.persists)
     }
-    let mayKeep = workspace.response.isPersistent && (upstream.parent == nil || workspace.response.options.keepAlive)
-    // If a head had to be mended, the next one may begin where its sender did not mean it to.
-    if mayKeep, record.mended.isEmpty, !bindsConnection(bytes, workspace) { upstream.carrier.insert(.persists) }
     if workspace.response.options.namesFields {
       response.namedFields = workspace.response.fields.connectionOptions(bytes)
     }
-    response.progress = Self.progress(of: workspace.response.framing)
+    response.progress = MessageProgress(workspace.response.framing)
     if let action = answerChallenge(bytes, rest: rest, now: now, &workspace, &outputs) { return action }
     upstream.carrier.remove(.awaitsContinue)
-    if let parent = upstream.parent, workspace.response.status == 407 {
+    if isParents, status == 407 {
       upstream.carrier.remove(.persists)
-      return answer(parentWantsCredentials(parent, outputs), &workspace, &outputs)
+      return answer(peers(outputs).wantsCredentials(bodies.challenged?.remark), &workspace, &outputs)
     }
-    if let problem = judgeRedirects(bytes, workspace, outputs) { return answer(problem, &workspace, &outputs) }
-    if let problem = judgeFailure(bytes, workspace, outputs) { return answer(problem, &workspace, &outputs) }
+    if let problem = refusedRedirect(bytes, workspace, outputs) { return answer(problem, &workspace, &outputs) }
+    if let problem = enforced(ruling.failure(status, of: peers(outputs))) {
+      return answer(problem, &workspace, &outputs)
+    }
+    return pass(bytes, rest: rest, now: now, &workspace, &outputs)
+  }
+
+  /// A final response to the request as it was asked: checks its head, and passes it or holds its content.
+  private mutating func pass(
+    _ bytes: Span<UInt8>, rest: Int, now: Int64, _ workspace: inout Workspace, _ outputs: inout Outputs
+  ) -> Action {
     var edits = ResponseHeadEdits()
-    switch judgeHead(bytes, workspace, outputs) {
-    case .passes(let passing):
-      edits = passing
-      if edits.unjudged == nil { noteSerializer() }
-      note(edits.violations)
-    case .rejected(let judgement):
-      noteSerializer()
-      return reject(bytes, judgement, now: now, &workspace, &outputs)
-    case .holds(let judgement):
-      noteSerializer()
-      return hold(bytes, judgement, &workspace, &outputs)
+    if let check = ResponseCheck(ruling) {
+      let hasContent = response.progress != .done
+      switch check.judge(workspace.response, bytes, to: request, hasContent: hasContent) {
+      case .passes(let passing):
+        edits = passing
+        if edits.unjudged == nil { record.serializer = check.checks.name }
+        note(edits.violations, check)
+      case .rejected(let judgement):
+        record.serializer = check.checks.name
+        let held = held(bytes, judgement, &workspace)
+        let awaits = held.awaitText(workspace.response, bytes, hasContent: hasContent, now: now)
+        return awaits && held.account(ofAll: heldLimit) ? .read : settle(nil, &workspace, &outputs)
+      case .holds(let judgement):
+        record.serializer = check.checks.name
+        return hold(bytes, judgement, check, &workspace, &outputs)
+      }
     }
     response.traits.insert(.hasBegun)
-    prepareFraming(workspace.response.framing)
+    response.prepare(workspace.response.framing, for: &client.terms)
     // While a request's body is still on its way, another request cannot safely follow on this connection.
     if request.progress != .done, !refusesExpectation(workspace.response.status) { client.terms.remove(.persists) }
-    edits.connection = connectionLine
+    edits.connection = client.connectionLine
     writeResponseHead(bytes, edits, &workspace, &outputs)
     switch response.progress {
     case .done:
-      return request.progress == .done && rest == 0 ? endOfResponse() : endOrDiscard(rest)
+      // More bytes arrived than belong to it.
+      if rest > 0 { upstream.carrier.remove(.persists) }
+      return endOfResponse()
     case .length(let remaining):
       return rest > 0 ? .forward(count: Int(min(remaining, UInt64(rest)))) : .read
     case .untilClose:
@@ -217,194 +218,283 @@ extension Exchange {
     }
     let difference = Difference(expected: "101 to \(request.upgrade.span.string)", seen: "\(status)")
     return Problem(
-      .protocolNotOffered, "\(responder(outputs)) did not switch: expected \(difference.expected), seen \(status).",
+      .protocolNotOffered,
+      "\(peers(outputs).responder) did not switch: expected \(difference.expected), seen \(status).",
       difference: difference, receivedStatus: status)
   }
 
-  /// Records what the log line shows of the original response, whatever the client gets.
-  private mutating func noteOrigin(_ bytes: Span<UInt8>, _ workspace: borrowing Workspace, _ outputs: inout Outputs) {
-    // A response from the store has no origin status.
-    if record.cache?.isSaidByOrigin ?? true { record.upstreamStatus = workspace.response.status }
-    guard let type = workspace.response.fields.only(.contentType) else { return }
-    // If a request was sent twice the second response counts; the first was discarded.
-    let begin = outputs.text.count
-    outputs.text.append(bytes.extracting(type.prefix(Self.longestLoggedType)))
-    record.upstreamType = begin..<outputs.text.count
+  /// Why the response whose head has been read is refused for its redirect; nil: it is not.
+  private mutating func refusedRedirect(
+    _ bytes: Span<UInt8>, _ workspace: borrowing Workspace, _ outputs: borrowing Outputs
+  ) -> Problem? {
+    guard let redirects = ruling.rule?.redirects, redirects != .pass else { return nil }
+    let asked = outputs.text.bytes.extracting(record.target)
+    let sent = SentURL(asked, upstream, mapped: target)
+    return enforced(sent.problem(of: workspace.response, bytes, by: redirects, from: asked))
   }
 
-  /// Longest Content-Type in bytes in a log line; those in use are shorter.
-  static let longestLoggedType = 100
-
-  /// The Connection field for the client.
-  var connectionLine: StaticString {
-    if !client.terms.contains(.persists) { return "Connection: close\r\n" }
-    return client.terms.contains(.asksToKeep) ? "Connection: keep-alive\r\n" : ""
+  /// Whether the response refuses the expectation of the request, which ends before its body has begun.
+  private mutating func refusesExpectation(_ status: Int) -> Bool {
+    guard status == RefusedExpectation.status, request.traits.contains(.expectsContinue),
+      !request.traits.contains(.bodyBegun), client.terms.contains(.persists), response.informational.isUntouched,
+      bodies.areOut
+    else { return false }
+    request.progress = .done
+    // The upstream still waits for the body.
+    upstream.carrier.remove(.persists)
+    client.terms.insert(.awaitsRepeat)
+    return true
   }
 
-  private static func progress(of framing: BodyFraming) -> Progress {
-    switch framing {
-    case .none, .length(0): .done
-    case .length(let length): .length(remaining: length)
-    case .chunked: .chunked(ChunkedDecoder())
-    case .untilClose: .untilClose
-    }
+  /// The only request that may follow on the connection after that; empty: any may.
+  var awaitedRepeat: [UInt8] { client.terms.isSuperset(of: [.awaitsRepeat, .persists]) ? request.expectation : [] }
+
+  /// Records violations in a response that passes nevertheless.
+  private mutating func note(_ violations: [ResponseViolation], _ check: ResponseCheck) {
+    record.note(violations, refused: check.enforces ? nil : check.refused(violations))
   }
 
-  /// Adapts the client's connection to the framing of a response that is forwarded unchanged.
-  mutating func prepareFraming(_ framing: BodyFraming) {
-    switch framing {
-    case .none, .length: break
-    case .chunked:
-      if client.terms.contains(.isHTTP10) {
-        response.traits.insert(.isUnchunked)
-        client.terms.remove(.persists)
-      }
-    case .untilClose: client.terms.remove(.persists)
-    }
-  }
-
-  /// The response ends with its head, although more bytes arrived, or the request is incomplete.
-  private mutating func endOrDiscard(_ rest: Int) -> Action {
-    if rest > 0 { upstream.carrier.remove(.persists) }
-    return endOfResponse()
-  }
-
-  mutating func writeResponseHead(
+  private mutating func writeResponseHead(
     _ bytes: Span<UInt8>, _ edits: ResponseHeadEdits, upgrade: Range<Int>? = nil, _ workspace: inout Workspace,
     _ outputs: inout Outputs
   ) {
-    let last = workspace.response.fields.lines.last.map { $0.line.upperBound } ?? 64
-    workspace.pool.lend(&outputs.toClient, last + 256)
+    let (ruling, target) = (ruling, target)
+    let writer = ResponseHeadWriter(
+      wire: record.upstreamWire ?? .http11, traits: response.traits, isChunked: response.progress.isChunked,
+      proofs: bodies.challenged?.proofs ?? [], upgrade: upgrade, remark: bodies.challenged?.remark,
+      mended: record.mended, rule: ruling.rule?.name, cacheStatus: response.cacheStatus)
+    var translation: FieldTranslation? = nil
+    if target != nil || upstream.way.contains(.isUpgraded) {
+      let text = outputs.text.bytes
+      translation = FieldTranslation(
+        policy: policy, sender: sender, method: text.extracting(record.method).array,
+        url: text.extracting(record.target).array, port: upstream.port)
+    }
     let before = outputs.toClient.count
-    workspace.response.fields.dropRepeatedLength()
-    // RFC 9110, 8.6: none in a 1xx or 204, whatever the server sends.
-    if workspace.response.isInformational || workspace.response.status == 204 {
-      workspace.response.fields.drop(.contentLength)
-    }
-    if response.traits.contains(.hasNoCookies) { workspace.response.fields.drop(.setCookie) }
-    dropProofs(bytes, &workspace.response.fields)
-    if edits.framing != .asItCame { workspace.response.fields.drop(.contentLength) }
-    if edits.isDecoded { workspace.response.fields.drop(.contentEncoding) }
-    // RFC 9110, 15.5.22: the Upgrade field of 426 names the protocol to use instead.
-    let keepsUpgrade = workspace.response.status == 426 && workspace.response.fields.keep(.upgrade)
-    let told = workspace.response.isInformational ? [] : translatedFields(bytes, &workspace, outputs)
-    let tag = edits.isRewritten ? dropDigests(bytes, &workspace.response.fields) : nil
-    // Without its chunked coding the content has no trailers.
-    if response.traits.contains(.isUnchunked) { workspace.response.fields.drop(.trailer) }
-    let announced =
-      workspace.response.fields.first(.trailer) == nil
-      ? []
-      : workspace.response.fields.announceTrailers(bytes, without: removedTrailers, response.namedFields)
-    outputs.toClient.append("HTTP/1.1 ")
-    outputs.toClient.append(decimal: UInt64(workspace.response.status), width: 3)
-    outputs.toClient.append(0x20)
-    outputs.toClient.append(bytes.extracting(workspace.response.reason))
-    outputs.toClient.append("\r\n")
-    workspace.response.fields.write(bytes, to: &outputs.toClient)
-    outputs.toClient.append(told)
-    outputs.toClient.append(announced)
-    // RFC 9110, 6.6.1: a proxy that forwards a response without a date adds the time of arrival.
-    if !workspace.response.isInformational, workspace.response.fields.first(.date) == nil {
-      outputs.toClient.append("Date: ")
-      outputs.toClient.append(workspace.date.bytes)
-      outputs.toClient.append("\r\n")
-    }
-    if let tag {
-      outputs.toClient.append("ETag: W/")
-      outputs.toClient.append(bytes.extracting(tag))
-      outputs.toClient.append("\r\n")
-    }
-    writeFraming(edits.framing, workspace, &outputs)
-    if !workspace.response.isInformational {
-      writeProxyStatus(edits, workspace, &outputs)
-      writeCacheStatus(workspace, &outputs.toClient)
-    }
-    if keepsUpgrade { outputs.toClient.append("Connection: Upgrade\r\n") }
-    outputs.toClient.append(edits.connection)
-    if let upgrade {
-      outputs.toClient.append("Upgrade: ")
-      outputs.toClient.append(bytes.extracting(upgrade))
-      outputs.toClient.append("\r\n")
-    }
-    outputs.toClient.append("Via: ")
-    outputs.toClient.append((record.upstreamWire ?? .http11).version(minor: workspace.response.minorVersion))
-    outputs.toClient.append(0x20)
-    outputs.toClient.append(workspace.name)
-    outputs.toClient.append("\r\n\r\n")
-    record.bytesOut &+= UInt64(outputs.toClient.count - before)
+    writer.write(
+      bytes, edits, translation: translation, target: target, ending: response.namedFields, workspace: &workspace,
+      to: &outputs.toClient)
+    record.countOut(outputs.toClient, from: before)
   }
 
-  /// Fields translated for the program, because its request was sent to another URL: their new lines with line ends.
-  private func translatedFields(
-    _ bytes: Span<UInt8>, _ workspace: inout Workspace, _ outputs: borrowing Outputs
-  ) -> [UInt8] {
-    guard target != nil || upstream.way.contains(.isUpgraded) else { return [] }
-    let text = outputs.text.bytes
-    let translation = FieldTranslation(
-      policy: policy, sender: sender, method: text.extracting(record.method).array,
-      url: text.extracting(record.target).array, port: upstream.port)
-    return translation.translate(bytes, of: target, &workspace)
-  }
+  // MARK: Challenges
 
-  /// Names of fields that are removed from trailers for the client.
-  private var removedTrailers: [[UInt8]] {
-    (response.traits.contains(.hasNoCookies) ? [Array("set-cookie".utf8)] : []) + removedProofs
-  }
-
-  private func writeFraming(
-    _ framing: ResponseHeadEdits.Framing, _ workspace: borrowing Workspace, _ outputs: inout Outputs
-  ) {
-    switch framing {
-    case .asItCame:
-      guard case .chunked = response.progress, !response.traits.contains(.isUnchunked),
-        !workspace.response.isInformational
-      else {
-        return
+  /// Handles the final response to a request that is kept. Returns an action if it is a challenge that the proxy
+  /// answers; nil: the response is passed on.
+  private mutating func answerChallenge(
+    _ bytes: Span<UInt8>, rest: Int, now: Int64, _ workspace: inout Workspace, _ outputs: inout Outputs
+  ) -> Action? {
+    guard let challenged = bodies.challenged else { return nil }
+    switch challenged.read(workspace.response, bytes, nonces: &workspace.nonces) {
+    case .none: break
+    case .unanswered(let fault): challenged.remark = fault
+    case .answered:
+      if challenged.isIntact(request.progress) {
+        return sendAgain(challenged, rest: rest, now: now, &workspace, &outputs)
       }
-      outputs.toClient.append("Transfer-Encoding: chunked\r\n")
-    case .unsaid: return
-    case .chunked: outputs.toClient.append("Transfer-Encoding: chunked\r\n")
-    case .length(let count):
-      outputs.toClient.append("Content-Length: ")
-      outputs.toClient.append(decimal: UInt64(count))
-      outputs.toClient.append("\r\n")
+      challenged.remark = ChallengedRequest.notKept
     }
-  }
-
-  /// Reports to the client why the response was not checked, what it violates, and what was mended.
-  private func writeProxyStatus(
-    _ edits: ResponseHeadEdits, _ workspace: borrowing Workspace, _ outputs: inout Outputs
-  ) {
-    let remark = bodies.challenged?.remark
-    if edits.violations.isEmpty, edits.unjudged == nil, record.mended.isEmpty, remark == nil { return }
-    var details = edits.violations.map(\.sentence)
-    if let remark { details.append("the rule's digest credentials \(remark)") }
-    if let unjudged = edits.unjudged { details.append("not judged: \(unjudged.rawValue)") }
-    if !record.mended.isEmpty { details.append("mended: \(record.mended.text)") }
-    outputs.toClient.append("Proxy-Status: ")
-    outputs.toClient.append(
-      proxyStatusOf: workspace.name, error: edits.violations.first.map { Problem.Kind($0.subject).errorType },
-      details: details.joined(separator: "; "), rule: rule?.name)
-    outputs.toClient.append("\r\n")
-  }
-
-  /// Drops fields that describe the original content after a rewrite (RFC 9530; RFC 9110, 8.8.3 and 14.3). Returns the
-  /// value of a strong entity tag, which continues as a weak one.
-  private func dropDigests(_ bytes: Span<UInt8>, _ fields: inout FieldSection) -> Range<Int>? {
-    for name in Self.digestFields { fields.drop(name, in: bytes) }
-    for index in fields.lines.indices
-    where !fields.lines[index].isDropped && bytes.equals(fields.lines[index].name, ignoringCase: "etag") {
-      let value = fields.lines[index].value
-      guard let first = value.first, bytes[first] == 0x22 else { continue }
-      fields.lines[index].isDropped = true
-      return value
-    }
+    challenged.release(&workspace.pool)
     return nil
   }
 
-  static let digestFields = ["content-md5", "digest", "content-digest", "repr-digest", "accept-ranges"].map {
-    Array($0.utf8)
+  private mutating func sendAgain(
+    _ challenged: ChallengedRequest, rest: Int, now: Int64, _ workspace: inout Workspace, _ outputs: inout Outputs
+  ) -> Action {
+    // A stream serves one request.
+    let mayKeep =
+      upstream.carrier.contains(.persists) && isRequestWhole && outputs.toUpstream.isEmpty && !dropsRequest
+      && record.upstreamWire != .http2
+    response.namedFields = []
+    response.informational = InformationalAllowance()
+    // The second response counts, and it may have no type.
+    record.upstreamType = 0..<0
+    upstream.carrier.remove(.awaitsContinue)
+    let drops: Bool =
+      switch response.progress {
+      case .length(let length): length <= ChallengedRequest.mostDropped
+      case .chunked: true
+      case .head, .trailers, .untilClose, .done: false
+      }
+    if mayKeep, response.progress == .done, rest == 0 { return leaveAgain(now: now, &workspace, &outputs) }
+    if mayKeep, drops {
+      challenged.beginDropping()
+      response.traits.insert(.isDropped)
+      return .read
+    }
+    return leaveOnAnother(&workspace, &outputs)
   }
+
+  /// On the connection that the challenge arrived on.
+  private mutating func leaveAgain(
+    now: Int64, _ workspace: inout Workspace, _ outputs: inout Outputs
+  ) -> Action {
+    guard let challenged = writeAgain(&workspace, &outputs) else { return refuseToHold(&workspace, &outputs) }
+    upstream.carrier.remove(.persists)
+    times.lastProgress = now
+    // An origin may close it after a challenge as after any other exchange.
+    upstream.carrier.insert(.isReused)
+    if challenged.mayRetry { upstream.carrier.insert(.mayRetry) }
+    leave(parentLines: challenged.parentLines ?? [], now: now, &workspace, &outputs)
+    return .read
+  }
+
+  mutating func leaveOnAnother(_ workspace: inout Workspace, _ outputs: inout Outputs) -> Action {
+    if writeAgain(&workspace, &outputs) == nil { return refuseToHold(&workspace, &outputs) }
+    upstream.carrier.remove([.persists, .dropsRequest])
+    phase = .connecting
+    return .reconnect
+  }
+
+  /// Writes the request that was challenged again; nil: it is no longer kept.
+  private mutating func writeAgain(
+    _ workspace: inout Workspace, _ outputs: inout Outputs
+  ) -> ChallengedRequest? {
+    guard let challenged = bodies.challenged,
+      bodies.writeAgain(
+        challenged, request.progress, &upstream.carrier, workspace: &workspace, outputs: &outputs)
+    else { return nil }
+    response.traits.remove(.isDropped)
+    response.progress = .head
+    return challenged
+  }
+
+  /// Content of a challenge that the proxy answers: nothing of it is passed on.
+  private mutating func dropResponse(
+    _ bytes: Span<UInt8>, now: Int64, _ workspace: inout Workspace, _ outputs: inout Outputs
+  ) -> Step {
+    guard let challenged = bodies.challenged else {
+      preconditionFailure("a response is dropped that no request asked for")
+    }
+    progressed(now: now)
+    switch challenged.drop(bytes, &response.progress, ruling.headLimits, &workspace.trailers) {
+    case .continues(let consumed): return Step(consumed: consumed, action: .read)
+    case .isOver: return Step(consumed: bytes.count, action: leaveAgain(now: now, &workspace, &outputs))
+    case .fails: return Step(consumed: bytes.count, action: leaveOnAnother(&workspace, &outputs))
+    }
+  }
+
+  // MARK: Holding
+
+  private mutating func held(
+    _ bytes: Span<UInt8>, _ judgement: HeadJudgement, _ workspace: inout Workspace
+  ) -> HeldBody {
+    let held = HeldBody(workspace.heldBytes)
+    bodies.held = held
+    held.judgement = judgement
+    workspace.pool.lend(&held.head, bytes.count)
+    held.head.append(bytes)
+    return held
+  }
+
+  /// Starts holding the content of the response whose head has been read.
+  private mutating func hold(
+    _ bytes: Span<UInt8>, _ judgement: HeadJudgement, _ check: ResponseCheck, _ workspace: inout Workspace,
+    _ outputs: inout Outputs
+  ) -> Action {
+    let held = held(bytes, judgement, &workspace)
+    held.charset = check.charset(workspace.response, bytes)
+    if let violation = held.begin(workspace.response, bytes, response.progress, heldBytes: check.limits.heldBytes) {
+      return settle(violation, &workspace, &outputs)
+    }
+    return held.account(ofAll: heldLimit) ? .read : refuseToHold(&workspace, &outputs)
+  }
+
+  /// Rejects a response without waiting for more of its text; nil if there is none.
+  mutating func rejectWaiting(_ workspace: inout Workspace, _ outputs: inout Outputs) -> Action? {
+    bodies.held?.textDeadline == nil ? nil : settle(nil, &workspace, &outputs)
+  }
+
+  /// Holds the content that `bytes` contain; the server keeps the rest.
+  private mutating func readHeldContent(
+    _ bytes: Span<UInt8>, now: Int64, _ workspace: inout Workspace, _ outputs: inout Outputs
+  ) -> Step {
+    progressed(now: now)
+    bodies.held?.contentCame(now: now)
+    var count = bytes.count
+    if case .length(let remaining) = response.progress { count = Int(min(remaining, UInt64(count))) }
+    if count == 0 { return Step(consumed: 0, action: .read) }
+    if let action = take(bytes.extracting(first: count), &workspace, &outputs) {
+      // The held content has been released; the bytes at hand follow it, unless the response was refused.
+      return Step(consumed: 0, action: action == .read ? .forward(count: count) : action)
+    }
+    response.progress.moved(count)
+    return Step(consumed: count, action: response.progress == .done ? judgeHeld(&workspace, &outputs) : .read)
+  }
+
+  /// Holds a piece of content. Returns an action if the content is not held any longer: `.read` means that the response
+  /// leaves, followed by this piece.
+  private mutating func take(
+    _ piece: Span<UInt8>, _ workspace: inout Workspace, _ outputs: inout Outputs
+  ) -> Action? {
+    guard let held = bodies.held else { return .read }
+    switch held.take(piece, limits: ruling.contentLimits, ofAll: heldLimit, &workspace.pool) {
+    case .held: return nil
+    case .enough: return settle(nil, &workspace, &outputs)
+    case .violation(let violation): return settle(violation, &workspace, &outputs)
+    case .noRoom: return refuseToHold(&workspace, &outputs)
+    }
+  }
+
+  /// All of the content has arrived.
+  mutating func judgeHeld(_ workspace: inout Workspace, _ outputs: inout Outputs) -> Action {
+    guard let held = bodies.held, let check = ResponseCheck(ruling), let judgement = held.judgement else {
+      return endOfResponse()
+    }
+    if held.textDeadline != nil { return settle(nil, &workspace, &outputs) }
+    let violation = held.judge(
+      by: check, judgement, accepts: client.accepts, &workspace.tools, &workspace.pool)
+    return settle(violation, &workspace, &outputs)
+  }
+
+  /// Rejects a held response, or releases it with the violations that were found.
+  private mutating func settle(
+    _ found: ResponseViolation?, _ workspace: inout Workspace, _ outputs: inout Outputs
+  ) -> Action {
+    guard let held = bodies.held, let check = ResponseCheck(ruling), let judgement = held.judgement else {
+      return .read
+    }
+    let violations = judgement.violations + (found.map { [$0] } ?? [])
+    // Other responses have been read in between. A head that was read once can be read again. If it was mended, it
+    // may be longer than heads on the wire may be.
+    var head = held.takeHead()
+    let limits = HeadLimits(bytes: head.count, fields: ruling.headLimits.fields)
+    guard workspace.response.read(head.bytes, limits: limits, toHead: false) == .complete(count: head.count) else {
+      preconditionFailure("a head that was read once is malformed")
+    }
+    if check.rejects(violations) {
+      let seen = Problem.Upstream(workspace.response, head.bytes, held)
+      workspace.pool.reclaim(&head)
+      let problem = ResponseCheck.problem(of: violations, in: seen, from: peers(outputs).destination)
+      return answer(problem, &workspace, &outputs)
+    }
+    note(violations, check)
+    var edits = ResponseHeadEdits()
+    edits.violations = violations
+    edits.isRewritten = held.isRewritten
+    edits.isDecoded = held.isDecoded
+    if response.progress == .done {
+      edits.framing =
+        held.trailers.isEmpty || client.terms.contains(.isHTTP10) ? .length(held.content.count) : .chunked
+    } else {
+      response.prepare(workspace.response.framing, for: &client.terms)
+    }
+    if request.progress != .done { client.terms.remove(.persists) }
+    edits.connection = client.connectionLine
+    response.traits.insert(.hasBegun)
+    writeResponseHead(head.bytes, edits, &workspace, &outputs)
+    workspace.pool.reclaim(&head)
+    let before = outputs.toClient.count
+    let isChunked = response.progress.isChunked && !response.traits.contains(.isUnchunked)
+    held.writeContent(edits.framing, isChunked: isChunked, to: &outputs.toClient)
+    record.countOut(outputs.toClient, from: before)
+    held.becomes(outputs.toClient.count)
+    bodies.toClient = held
+    releaseHeld(&workspace)
+    return response.progress == .done ? endOfResponse() : .read
+  }
+
+  // MARK: Chunks and trailers
 
   private mutating func readChunks(
     _ bytes: Span<UInt8>, _ decoder: inout ChunkedDecoder, _ workspace: inout Workspace, _ outputs: inout Outputs
@@ -425,7 +515,7 @@ extension Exchange {
         } else {
           outputs.toClient.appendChunk(bytes.extracting(range))
         }
-        record.bytesOut &+= UInt64(outputs.toClient.count - before)
+        record.countOut(outputs.toClient, from: before)
       case .needMore(let consumed):
         return Step(consumed: consumed, action: .read)
       case .lastChunk(let consumed):
@@ -442,7 +532,7 @@ extension Exchange {
     _ fault: MessageFault, _ workspace: inout Workspace, _ outputs: inout Outputs
   ) -> Action {
     guard record.bytesOut == UInt64(outputs.toClient.count) else {
-      record.finding = Finding("The body of the response of \(respondent(outputs)) \(fault.sentence).")
+      record.finding = Finding("The body of the response of \(peers(outputs).respondent) \(fault.sentence).")
       return breakOff(.malformedBody)
     }
     outputs.toClient.removeAll()
@@ -450,24 +540,25 @@ extension Exchange {
     client.terms.remove(.persists)
     let kind: Problem.Kind = fault.isHeadLimit ? .responseHeadTooLarge : .malformedResponse
     return answer(
-      Problem(kind, "The body of the response of \(respondent(outputs)) \(fault.sentence)."), &workspace, &outputs)
+      Problem(kind, "The body of the response of \(peers(outputs).respondent) \(fault.sentence)."), &workspace, &outputs
+    )
   }
 
   private mutating func readResponseTrailers(
     _ bytes: Span<UInt8>, from: Int, _ workspace: inout Workspace, _ outputs: inout Outputs
   ) -> Step {
-    switch TrailerReader.read(bytes, from: from, limits: headLimits, into: &workspace.trailers) {
+    switch TrailerReader.read(bytes, from: from, limits: ruling.headLimits, into: &workspace.trailers) {
     case .incomplete: return Step(consumed: from, action: .read)
     case .invalid(let fault):
       return Step(consumed: bytes.count, action: refuseResponseBody(fault, &workspace, &outputs))
     case .complete(let end):
       response.progress = .done
       if response.traits.contains(.hasNoCookies) { workspace.trailers.drop(.setCookie) }
-      dropProofs(bytes, &workspace.trailers)
+      for name in bodies.challenged?.proofs ?? [] { workspace.trailers.drop(name, in: bytes) }
       workspace.trailers.drop(namedIn: response.namedFields, bytes)
-      if bodies.held != nil {
+      if let held = bodies.held {
         if end < bytes.count { upstream.carrier.remove(.persists) }
-        holdTrailers(bytes, workspace)
+        workspace.trailers.write(bytes, to: &held.trailers)
         return Step(consumed: end, action: judgeHeld(&workspace, &outputs))
       }
       if !response.traits.contains(.isUnchunked) {
@@ -476,7 +567,7 @@ extension Exchange {
         outputs.toClient.append("0\r\n")
         workspace.trailers.write(bytes, to: &outputs.toClient)
         outputs.toClient.append("\r\n")
-        record.bytesOut &+= UInt64(outputs.toClient.count - before)
+        record.countOut(outputs.toClient, from: before)
       }
       if end < bytes.count { upstream.carrier.remove(.persists) }
       return Step(consumed: end, action: endOfResponse())

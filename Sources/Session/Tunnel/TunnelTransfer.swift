@@ -7,130 +7,99 @@ import Bytes
 import Policy
 import TLSWire
 
-extension Exchange {
-  /// Whether moving bytes both ways is all that is left to do. The server knows whether it terminates TLS on either
-  /// side.
-  public var isPlainTunnel: Bool { phase == .tunnel && tunnel.inspected == nil && tunnel.interior == nil }
-
-  /// Whether the client's bytes are read and dropped, because the upstream accepts no more.
-  public var dropsRequest: Bool { upstream.carrier.contains(.dropsRequest) }
-
-  /// What the next process needs. The caller supplies the facts of the connections. The session stays unchanged.
-  public func tunnelState(
-    client: TunnelState.Place, host: [UInt8], text: Span<UInt8>
-  ) -> TunnelState? {
-    guard isPlainTunnel, let address = record.upstream, let decision = record.decision else { return nil }
-    var state = TunnelState(
-      client: client, upstream: TunnelState.Place(address, port: record.upstreamPort), host: host, port: upstream.port)
-    state.flags = transferFlags
-    if tunnel.ends.contains(.client) { state.ends.insert(.clientEnded) }
-    if tunnel.ends.contains(.upstream) { state.ends.insert(.upstreamEnded) }
-    state.reference = record.reference
-    (state.begun, state.begunWall, state.lastProgress) = (record.begun, record.begunWall, times.lastProgress)
-    state.status = record.status
-    (state.bytesIn, state.bytesOut) = (record.bytesIn, record.bytesOut)
+extension TunnelState {
+  /// What the next process needs of a tunnel. The caller supplies the facts of the connections. nil: it is none, or its
+  /// bytes are still inspected.
+  init?(_ exchange: borrowing Exchange, client: Place, host: [UInt8], text: Span<UInt8>) {
+    let record = exchange.record
+    guard exchange.isPlainTunnel, let address = record.upstream, let decision = record.decision else { return nil }
+    self.init(
+      client: client, upstream: Place(address, port: record.upstreamPort), host: host, port: exchange.upstream.port)
+    if !exchange.isTunnel { flags.insert(.isUpgrade) }
+    if exchange.dropsRequest { flags.insert(.dropsRequest) }
+    if record.isReused { flags.insert(.isReused) }
+    if record.isRetried { flags.insert(.isRetried) }
+    if record.isForgiven { flags.insert(.isForgiven) }
+    if exchange.tunnel.ends.contains(.client) { ends.insert(.clientEnded) }
+    if exchange.tunnel.ends.contains(.upstream) { ends.insert(.upstreamEnded) }
+    reference = record.reference
+    (begun, begunWall, lastProgress) = (record.begun, record.begunWall, exchange.times.lastProgress)
+    status = record.status
+    (bytesIn, bytesOut) = (record.bytesIn, record.bytesOut)
     // Records of tunnels have milliseconds, and are passed on between versions of the proxy.
     func inMilliseconds(_ microseconds: Int64) -> Int64 { microseconds < 0 ? -1 : microseconds / 1000 }
-    state.nameMilliseconds = inMilliseconds(record.nameMicroseconds)
-    state.connectMilliseconds = inMilliseconds(record.connectMicroseconds)
-    state.tlsMilliseconds = inMilliseconds(record.tlsMicroseconds)
-    state.firstByteMilliseconds = inMilliseconds(record.firstByteMicroseconds)
-    state.method = text.extracting(record.method).octets
-    state.target = text.extracting(record.target).octets
-    state.rule = ruleName
-    state.reason = decision.reason
-    state.route = record.route
-    state.owner = record.client.map { TunnelState.Owner(userID: $0.userID, user: $0.user, unit: $0.unit) }
-    state.assurance = record.assurance
-    state.report = record.report
-    if case .tunnelFaultReported(let fault) = record.outcome { state.reportedFault = fault }
-    return state
+    nameMilliseconds = inMilliseconds(record.nameMicroseconds)
+    connectMilliseconds = inMilliseconds(record.connectMicroseconds)
+    tlsMilliseconds = inMilliseconds(record.tlsMicroseconds)
+    firstByteMilliseconds = inMilliseconds(record.firstByteMicroseconds)
+    method = text.extracting(record.method).octets
+    target = text.extracting(record.target).octets
+    rule = exchange.ruleName
+    reason = decision.reason
+    route = record.route
+    owner = record.client.map { Owner(userID: $0.userID, user: $0.user, unit: $0.unit) }
+    assurance = record.assurance
+    report = record.report
+    if case .tunnelFaultReported(let fault) = record.outcome { reportedFault = fault }
   }
+}
 
-  private var transferFlags: TunnelState.Flags {
-    var result: TunnelState.Flags = []
-    if !request.traits.contains(.isTunnel) { result.insert(.isUpgrade) }
-    if upstream.carrier.contains(.dropsRequest) { result.insert(.dropsRequest) }
-    if record.isReused { result.insert(.isReused) }
-    if record.isRetried { result.insert(.isRetried) }
-    if record.isForgiven { result.insert(.isForgiven) }
-    return result
-  }
-
-  /// A tunnel of an earlier process, under this process's policy. It was allowed when it was opened and stays allowed,
-  /// as after a reload. Waiting bytes are in `outputs` again. It gets the pace of the rule in force when the caller
-  /// reports its link with `beginPace`.
-  init(
-    resuming state: TunnelState, policy: Policy, now: Int64, _ workspace: inout Workspace, _ outputs: inout Outputs
-  ) {
-    self.init(policy: policy, now: now)
-    phase = .tunnel
-    upstream.port = state.port
+extension ExchangeRecord {
+  /// The record of a tunnel of an earlier process. It was allowed when it was opened and stays allowed, as after a
+  /// reload. `rule`: its place among the rules in force.
+  init(resuming state: TunnelState, rule: Int?, now: Int64) {
+    decision = Decision(verdict: .allow, reason: state.reason, rule: rule)
+    isReused = state.flags.contains(.isReused)
+    isRetried = state.flags.contains(.isRetried)
+    isForgiven = state.flags.contains(.isForgiven)
+    reference = state.reference
     // If the clock had gone back, an idle tunnel would be kept forever.
-    times.lastProgress = min(state.lastProgress, now)
-    resumeFlags(state.flags)
-    if state.ends.contains(.clientEnded) { tunnel.ends.insert(.client) }
-    if state.ends.contains(.upstreamEnded) { tunnel.ends.insert(.upstream) }
-    let rule = state.rule.flatMap { name in policy.rules.firstIndex { $0.name == name } }
-    if rule == nil { tunnel.formerRule = state.rule }
-    record.decision = Decision(verdict: .allow, reason: state.reason, rule: rule)
-    resumeRecord(state, now: now)
-    if let decision = record.decision { bodies.pacing = policy.request(of: decision).throttle.map { Pacing($0) } }
-    workspace.pool.lend(&outputs.text, BufferPool.smallestBlock)
-    outputs.text.append(state.method)
-    outputs.text.append(state.target)
-    record.method = 0..<state.method.count
-    record.target = state.method.count..<outputs.text.count
-    Self.resume(state.toClient, &outputs.toClient, &workspace)
-    Self.resume(state.toUpstream, &outputs.toUpstream, &workspace)
-  }
-
-  private mutating func resumeFlags(_ transferred: TunnelState.Flags) {
-    if !transferred.contains(.isUpgrade) { request.traits.insert(.isTunnel) }
-    if transferred.contains(.dropsRequest) { upstream.carrier.insert(.dropsRequest) }
-    record.isReused = transferred.contains(.isReused)
-    record.isRetried = transferred.contains(.isRetried)
-    record.isForgiven = transferred.contains(.isForgiven)
-  }
-
-  private mutating func resumeRecord(_ state: TunnelState, now: Int64) {
-    record.reference = state.reference
-    record.begun = min(state.begun, now)
-    record.begunWall = state.begunWall
-    record.status = state.status
-    (record.bytesIn, record.bytesOut) = (state.bytesIn, state.bytesOut)
+    begun = min(state.begun, now)
+    begunWall = state.begunWall
+    status = state.status
+    (bytesIn, bytesOut) = (state.bytesIn, state.bytesOut)
     // A damaged record may have any number.
     func inMicroseconds(_ milliseconds: Int64) -> Int64 {
       milliseconds < 0 ? -1 : min(milliseconds, .max / 1000) * 1000
     }
-    record.nameMicroseconds = inMicroseconds(state.nameMilliseconds)
-    record.connectMicroseconds = inMicroseconds(state.connectMilliseconds)
-    record.tlsMicroseconds = inMicroseconds(state.tlsMilliseconds)
-    record.firstByteMicroseconds = inMicroseconds(state.firstByteMilliseconds)
-    record.upstream = state.upstream.address
-    record.upstreamPort = state.upstream.port
-    record.route = state.route
-    record.client = state.owner.map { owner in
+    nameMicroseconds = inMicroseconds(state.nameMilliseconds)
+    connectMicroseconds = inMicroseconds(state.connectMilliseconds)
+    tlsMicroseconds = inMicroseconds(state.tlsMilliseconds)
+    firstByteMicroseconds = inMicroseconds(state.firstByteMilliseconds)
+    upstream = state.upstream.address
+    upstreamPort = state.upstream.port
+    route = state.route
+    client = state.owner.map { owner in
       LocalClient(
         userID: owner.userID, user: owner.user,
         cgroup: owner.unit == LocalClient.unknownName ? nil : owner.unit.map { [$0] } ?? [])
     }
-    record.assurance = state.assurance
-    record.report = state.report
+    assurance = state.assurance
+    report = state.report
     if let fault = state.reportedFault {
-      record.outcome = .tunnelFaultReported(fault)
-      record.finding = Finding(fault)
+      outcome = .tunnelFaultReported(fault)
+      finding = Finding(fault)
     }
+    method = 0..<state.method.count
+    target = state.method.count..<state.method.count + state.target.count
+  }
+}
+
+extension Outputs {
+  /// The bytes of a tunnel of an earlier process that wait to be sent, and the text of its log line.
+  mutating func resume(_ state: TunnelState, _ pool: inout BufferPool) {
+    pool.lend(&text, BufferPool.smallestBlock)
+    text.append(state.method)
+    text.append(state.target)
+    Self.resume(state.toClient, &toClient, &pool)
+    Self.resume(state.toUpstream, &toUpstream, &pool)
   }
 
-  private static func resume(_ bytes: [UInt8], _ output: inout ByteBuffer, _ workspace: inout Workspace) {
+  private static func resume(_ bytes: [UInt8], _ output: inout ByteBuffer, _ pool: inout BufferPool) {
     if bytes.isEmpty { return }
-    workspace.pool.lend(&output, bytes.count)
+    pool.lend(&output, bytes.count)
     output.append(bytes)
   }
-
-  /// The name of the rule that decided the current exchange, even if the policy in force no longer has it.
-  public var ruleName: String? { rule?.name ?? tunnel.formerRule }
 }
 
 extension Span where Element == UInt8 {
