@@ -112,8 +112,8 @@ import Testing
   @Test func explainShowsIt() throws {
     let policy = try #require(
       load(Self.rule + "response.answer = { file = \"offline.html\", type = \"text/html\" }").policy)
-    let seen = policy.explain(
-      method: "GET", scheme: .http, host: canonical("a.example"), port: 80, path: "/", isTunnel: false)
+    let seen = Explanation(
+      by: policy, method: "GET", scheme: .http, host: canonical("a.example"), port: 80, path: "/", isTunnel: false)
     #expect(
       seen.description.contains("  answer: etc/offline.html (text/html, 10B) where unreachable, 5xx\n"), "\(seen)")
     let json =

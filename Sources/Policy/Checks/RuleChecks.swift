@@ -52,8 +52,9 @@ extension ConfigurationReading {
   private func warnOfIdlePaths(_ rule: RuleDraft) {
     guard !rule.isStrict, let setting = rule.settings["paths"], case .array(let values) = setting.value.content
     else { return }
-    let condition = PathCondition(rule.conditions.paths, denies: false)
-    for (pattern, value) in zip(rule.conditions.paths, values) where pattern.matchesNoReading {
+    let condition = PathCondition(rule.conditions.values(of: PathsCondition.self), denies: false)
+    for (pattern, value) in zip(rule.conditions.values(of: PathsCondition.self), values) where pattern.matchesNoReading
+    {
       if condition.holds(pattern.example) { continue }
       warning(
         setting.element(value),

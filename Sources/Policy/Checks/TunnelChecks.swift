@@ -135,7 +135,8 @@ extension ConfigurationReading {
     report(
       .warning, key.setting.source, key.setting.keyBegin,
       "this rule allows no https: programs reach it through tunnels, and \(reason). Set connect = \"intercept\""
-        + (rule.conditions.schemes.isEmpty ? ", or schemes = [\"http\"] where only http is meant" : ""))
+        + (rule.conditions.values(of: SchemeCondition.self).isEmpty
+          ? ", or schemes = [\"http\"] where only http is meant" : ""))
   }
 
   private func place(_ finding: TunnelOutcomes.Finding) -> String {
@@ -170,7 +171,7 @@ extension ConfigurationReading {
   private func warnOfSecrets(_ rule: RuleDraft) {
     guard rule.action != .deny || !rule.enforce,
       rule.leavesByTLS == false || rule.leavesByTLS == nil && rule.matches(.http),
-      rule.conditions.ports != [Scheme.https.defaultPort], !isOfThisMachine(rule)
+      rule.conditions.values(of: PortCondition.self) != [Scheme.https.defaultPort], !isOfThisMachine(rule)
     else { return }
     var told: Set<String> = []
     func warn(_ setting: Setting, isDigest: Bool = false) {
@@ -212,7 +213,8 @@ extension ConfigurationReading {
 
   private func warnOfPinsWithoutTLS(_ rule: RuleDraft) {
     guard rule.security?.pinSet?.isPinning ?? false,
-      rule.leavesByTLS == false || rule.leavesByTLS == nil && rule.conditions.schemes == [.http],
+      rule.leavesByTLS == false
+        || rule.leavesByTLS == nil && rule.conditions.values(of: SchemeCondition.self) == [.http],
       rule.action != .deny || !rule.enforce, let setting = rule.security?.settings["pins"]
     else { return }
     warning(

@@ -3,9 +3,12 @@
 
 import Bytes
 
-extension Bounds {
+extension AskTerms {
   /// Longest: a client that has waited a day for an answer will not get one.
-  static let askWait: ClosedRange<Int64> = 1000...86_400_000
+  static let waitBounds: ClosedRange<Int64> = 1000...86_400_000
+}
+
+extension ProxySettings {
   static let longestContact = 200
 }
 
@@ -14,7 +17,7 @@ extension ConfigurationReading {
     var terms = AskTerms()
     for setting in table.settings {
       switch setting.key {
-      case "wait": set(&terms.waitMilliseconds, quantity(setting, .duration, in: Bounds.askWait))
+      case "wait": set(&terms.waitMilliseconds, quantity(setting, .duration, in: AskTerms.waitBounds))
       case "remember": set(&terms.rememberMilliseconds, quantity(setting, .duration, in: Bounds.durationOrZero))
       default: unread(setting, of: .ask)
       }
@@ -25,9 +28,10 @@ extension ConfigurationReading {
   /// Clients are shown it as a line of text.
   func readContact(_ setting: Setting) {
     guard let text = string(setting) else { return }
-    guard (1...Bounds.longestContact).contains(text.utf8.count), !text.unicodeScalars.contains(where: \.isUnprintable)
+    guard (1...ProxySettings.longestContact).contains(text.utf8.count),
+      !text.unicodeScalars.contains(where: \.isUnprintable)
     else {
-      return error(setting, "expected a text of 1 to \(Bounds.longestContact) bytes without control characters")
+      return error(setting, "expected a text of 1 to \(ProxySettings.longestContact) bytes without control characters")
     }
     configuration.proxy.contact = text
   }

@@ -4,7 +4,7 @@
 import Bytes
 import Security
 
-extension Bounds {
+extension AuthorizationScheme {
   /// For a Digest user name, in bytes: it is part of the head of every request, which contains much else.
   static let longestDigestUser = 1024
 }
@@ -73,8 +73,8 @@ extension ConfigurationReading {
     if bytes.contains(where: { $0 < 0x20 || $0 == 0x7f }) {
       return "it must not hold control characters (RFC 7616, 4)"
     }
-    if isUser, bytes.count > Bounds.longestDigestUser {
-      return "expected at most \(Bounds.longestDigestUser) bytes, found \(bytes.count)"
+    if isUser, bytes.count > AuthorizationScheme.longestDigestUser {
+      return "expected at most \(AuthorizationScheme.longestDigestUser) bytes, found \(bytes.count)"
     }
     return nil
   }

@@ -2,13 +2,13 @@
 
 import Bytes
 
-extension Bounds {
+extension CacheStorage {
   /// Smallest: less cannot store a page. Largest: as much as a machine may have.
-  static let cacheMemory: ClosedRange<Int64> = 1 << 20...1 << 40
-  static let cacheObject: ClosedRange<Int64> = 1 << 10...1 << 40
+  static let memoryBounds: ClosedRange<Int64> = 1 << 20...1 << 40
+  static let objectBounds: ClosedRange<Int64> = 1 << 10...1 << 40
   /// Below, a purge would empty the store; at 1 each response would cause a purge.
-  static let purgeTo = 0.1...0.95
-  static let purgeToText = "a number from 0.1 to 0.95"
+  static let purgeBounds = 0.1...0.95
+  static let purgeText = "a number from 0.1 to 0.95"
   static let mostTargets = 8
 }
 
@@ -18,10 +18,10 @@ extension ConfigurationReading {
     for setting in table.settings {
       switch setting.key {
       case "directory": cache.directory = string(setting).flatMap { path(setting, $0) }
-      case "disk": set(&cache.diskBytes, quantity(setting, .size, in: Bounds.cacheMemory).map { Int($0) })
-      case "memory": set(&cache.memoryBytes, quantity(setting, .size, in: Bounds.cacheMemory).map { Int($0) })
-      case "object": set(&cache.objectBytes, quantity(setting, .size, in: Bounds.cacheObject).map { Int($0) })
-      case "purge_to": set(&cache.purgeTo, fraction(setting, in: Bounds.purgeTo, Bounds.purgeToText))
+      case "disk": set(&cache.diskBytes, quantity(setting, .size, in: CacheStorage.memoryBounds).map { Int($0) })
+      case "memory": set(&cache.memoryBytes, quantity(setting, .size, in: CacheStorage.memoryBounds).map { Int($0) })
+      case "object": set(&cache.objectBytes, quantity(setting, .size, in: CacheStorage.objectBounds).map { Int($0) })
+      case "purge_to": set(&cache.purgeTo, fraction(setting, in: CacheStorage.purgeBounds, CacheStorage.purgeText))
       case "targets": cache.targets = targets(setting)
       default: unread(setting, of: .cache)
       }
@@ -32,8 +32,8 @@ extension ConfigurationReading {
   /// Names of fields addressed to this cache (RFC 9213, 2.1).
   private func targets(_ setting: Setting) -> [String] {
     let texts = strings(setting) ?? []
-    if texts.count > Bounds.mostTargets {
-      error(setting, "expected at most \(Bounds.mostTargets) names, found \(texts.count)")
+    if texts.count > CacheStorage.mostTargets {
+      error(setting, "expected at most \(CacheStorage.mostTargets) names, found \(texts.count)")
     }
     let names = texts.compactMap { text, element -> (value: String, setting: Setting)? in
       guard FieldSyntax.isToken(text), text.lowercased().hasSuffix("cache-control"),

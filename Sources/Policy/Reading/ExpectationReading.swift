@@ -4,13 +4,13 @@
 import Bytes
 import Reachability
 
-extension Bounds {
+extension Expectation {
   /// Most expectations: all of them are checked before a policy is adopted, in microseconds each.
-  static let mostExpectations = 10_000
+  static let most = 10_000
   /// Longest `name` of an expectation, in bytes: a sentence.
-  static let longestExpectationName = 200
+  static let longestName = 200
   /// Most fields that `header` may list: as many as a head may have.
-  static let mostExpectedFields = 128
+  static let mostFields = 128
 }
 
 /// An expectation as read from the file.
@@ -59,8 +59,8 @@ extension ConfigurationReading {
     }
     checkWishes(draft, table)
     guard errorCount == errorsBefore, let request = draft.request else { return }
-    guard expectations.count < Bounds.mostExpectations else {
-      report(.error, table.source, table.begin, "more than \(Bounds.mostExpectations) expectations")
+    guard expectations.count < Expectation.most else {
+      report(.error, table.source, table.begin, "more than \(Expectation.most) expectations")
       return
     }
     expectations.append(
@@ -101,12 +101,12 @@ extension ConfigurationReading {
 
   private func expectationName(_ setting: Setting) -> String? {
     guard let text = string(setting) else { return nil }
-    if (1...Bounds.longestExpectationName).contains(text.utf8.count),
+    if (1...Expectation.longestName).contains(text.utf8.count),
       !text.unicodeScalars.contains(where: \.isUnprintable)
     {
       return text
     }
-    error(setting, "expected a text of 1 to \(Bounds.longestExpectationName) bytes without control characters")
+    error(setting, "expected a text of 1 to \(Expectation.longestName) bytes without control characters")
     return nil
   }
 
@@ -197,8 +197,8 @@ extension ConfigurationReading {
   private func readExpectedFields(_ setting: Setting, _ draft: inout ExpectationDraft) {
     guard let table = table(setting) else { return }
     if table.entries.isEmpty { error(setting, "an empty table expects nothing; leave the key out") }
-    if table.entries.count > Bounds.mostExpectedFields {
-      error(setting, "expected at most \(Bounds.mostExpectedFields) fields, found \(table.entries.count)")
+    if table.entries.count > Expectation.mostFields {
+      error(setting, "expected at most \(Expectation.mostFields) fields, found \(table.entries.count)")
     }
     for field in table.settings {
       guard isField(field.key, field, at: field.keyBegin, refused: FieldSyntax.owned) else { continue }

@@ -14,7 +14,7 @@ public struct KerberosClient: Hashable, Sendable {
   }
 }
 
-extension Bounds {
+extension KerberosClient {
   /// In bytes: a name, an instance and a realm, each at most as long as a host name.
   static let longestPrincipal = 1024
 }
@@ -53,7 +53,7 @@ extension ConfigurationReading {
   private func principal(_ setting: Setting) -> String? {
     guard let text = string(setting) else { return nil }
     let isPrintable = text.utf8.allSatisfy { $0 > 0x20 && $0 != 0x7f }
-    if !text.isEmpty, isPrintable, text.utf8.count <= Bounds.longestPrincipal { return text }
+    if !text.isEmpty, isPrintable, text.utf8.count <= KerberosClient.longestPrincipal { return text }
     error(setting, "expected a principal, as in \"proxy@EXAMPLE.ORG\", found \(text.quoted)")
     return nil
   }

@@ -51,14 +51,14 @@ struct RouteDraft {
   }
 }
 
-extension Bounds {
+extension Route {
   /// In milliseconds. Smallest: less than the network takes to settle after a change. Largest: few programs wait longer
   /// for a response, and their request is held all that time.
-  static let wait: ClosedRange<Int64> = 100...600_000
+  static let waitBounds: ClosedRange<Int64> = 100...600_000
   /// Most routes of one rule: each may cost a request the time of a failing connection.
-  static let mostRoutes = 16
+  static let mostOfRule = 16
   /// In bytes, for user name and password each: their lengths are sent in one byte (RFC 1929, 2).
-  static let socksCredential = 1...255
+  static let socksCredentialBounds = 1...255
 }
 
 extension ConfigurationReading {
@@ -93,7 +93,7 @@ extension ConfigurationReading {
     case "when": draft.links = routeLinks(setting)
     case "interface": draft.interface = interface(setting)
     case "unreachable": draft.reaction = choice(setting, RouteDraft.UnreachableReaction.self)
-    case "wait": draft.waitMilliseconds = quantity(setting, .duration, in: Bounds.wait)
+    case "wait": draft.waitMilliseconds = quantity(setting, .duration, in: Route.waitBounds)
     case "security": draft.security = table(setting).map(securityDraft)
     default: unread(setting, of: .route)
     }
@@ -240,7 +240,7 @@ extension ConfigurationReading {
 
   private static func socksFault(_ credentials: RouteCredentials) -> String? {
     if credentials.scheme != .basic { return socksSchemeFault }
-    let bounds = Bounds.socksCredential
+    let bounds = Route.socksCredentialBounds
     for (name, bytes) in [("username", credentials.username), ("password", credentials.password)]
     where !bounds.contains(bytes.count) {
       return
@@ -266,8 +266,8 @@ extension ConfigurationReading {
     if case .array(let values) = setting.value.content, values.isEmpty {
       error(setting, "an empty list leads nowhere; leave the key out to go straight, or set action = \"deny\"")
     }
-    if names.count > Bounds.mostRoutes {
-      error(setting, "expected at most \(Bounds.mostRoutes) routes, found \(names.count)")
+    if names.count > Route.mostOfRule {
+      error(setting, "expected at most \(Route.mostOfRule) routes, found \(names.count)")
     }
     let routes = names.map { (value: $0.text, setting: $0.setting) }
     warnOfRepetition(routes) { $0.quoted }

@@ -70,7 +70,7 @@ struct RuleDraft {
   /// and it matches clients in doubt.
   var isStrict: Bool { action != .allow && enforce }
 
-  func matches(_ scheme: Scheme) -> Bool { conditions.schemes.isEmpty || conditions.schemes.contains(scheme) }
+  func matches(_ scheme: Scheme) -> Bool { conditions.allow(scheme) }
 }
 
 extension ConfigurationReading {

@@ -22,13 +22,13 @@ extension Throttle.Upload {
   }
 }
 
-extension Bounds {
+extension Throttle {
   /// In bytes.
-  static let throttlePacket: ClosedRange<Int64> = 1 << 10...64 << 20
+  static let packetBounds: ClosedRange<Int64> = 1 << 10...64 << 20
   /// In milliseconds. Largest: as long as origins commonly wait for the next byte of a body.
-  static let throttleDelay: ClosedRange<Int64> = 1...60_000
+  static let delayBounds: ClosedRange<Int64> = 1...60_000
   /// In bytes a second.
-  static let throttleRate: ClosedRange<Int64> = 1 << 10...1 << 30
+  static let rateBounds: ClosedRange<Int64> = 1 << 10...1 << 30
 }
 
 extension ConfigurationReading {
@@ -41,10 +41,10 @@ extension ConfigurationReading {
     for entry in table.settings {
       keys[entry.key] = entry
       switch entry.key {
-      case "packet": values["packet"] = quantity(entry, .size, in: Bounds.throttlePacket)
-      case "delay": values["delay"] = quantity(entry, .duration, in: Bounds.throttleDelay)
-      case "rate": values["rate"] = quantity(entry, .size, in: Bounds.throttleRate)
-      case "download": values["download"] = quantity(entry, .size, in: Bounds.throttleRate)
+      case "packet": values["packet"] = quantity(entry, .size, in: Throttle.packetBounds)
+      case "delay": values["delay"] = quantity(entry, .duration, in: Throttle.delayBounds)
+      case "rate": values["rate"] = quantity(entry, .size, in: Throttle.rateBounds)
+      case "download": values["download"] = quantity(entry, .size, in: Throttle.rateBounds)
       case "when": links = self.links(entry)
       default: unread(entry, of: .throttle)
       }

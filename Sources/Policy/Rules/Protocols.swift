@@ -2,11 +2,6 @@
 
 import Bytes
 
-extension Policy {
-  /// nil: no rule, so any protocol.
-  public func protocols(of rule: Int?) -> [HTTPProtocol] { rule.map { rules[$0].protocols } ?? HTTPProtocol.allCases }
-}
-
 extension ConfigurationReading {
   /// In the order in which they are offered. An empty list would leave no way to the origin.
   func protocols(_ setting: Setting) -> [HTTPProtocol]? {

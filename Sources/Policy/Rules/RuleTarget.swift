@@ -205,8 +205,3 @@ extension RuleDraft {
     return upgrade ? true : nil
   }
 }
-
-extension Rule {
-  /// Whether an http request of the program is sent over TLS.
-  public var leavesByTLS: Bool { target.map { $0.scheme == .https } ?? upgrade }
-}

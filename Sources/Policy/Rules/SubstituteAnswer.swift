@@ -131,11 +131,3 @@ extension ConfigurationReading {
     warning(setting, "\"violation\" never comes: nothing in [rule.response] says what a response is held to")
   }
 }
-
-extension Policy {
-  /// What is sent if the origin fails for a request of `decision`; nil: the default.
-  public func substituteAnswer(of decision: Decision) -> SubstituteAnswer? {
-    guard let rule = decision.rule else { return defaultAnswer }
-    return rules[rule].answer
-  }
-}

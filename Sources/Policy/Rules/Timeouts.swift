@@ -100,14 +100,6 @@ public struct RuleTimeouts: Hashable, Sendable {
   var json: JSONText { .object(own.map { ("\($0.rawValue)_ms", .number(Int(values[$0]))) }) }
 }
 
-extension Policy {
-  /// The values for an exchange that this rule decided; nil: no rule did.
-  public func timeouts(of rule: Int?) -> Timeouts {
-    guard rulesHaveTimeouts, let rule, let own = rules[rule].timeouts else { return configuration.timeouts }
-    return rules[rule].enforce ? own.values : own.lenient
-  }
-}
-
 // MARK: Reading
 
 /// [rule.timeouts] as read from the file.

@@ -2,13 +2,14 @@
 
 import Reachability
 
-struct LinkCondition: RuleCondition {
+struct LinkCondition: ListCondition {
   static let setting = KnownSetting(
     "when", .list(.word(ReachabilityStatus.allCases.map(\.rawValue))),
     "The kind of link that carries the machine's default route at the moment.")
   static let subject = ConditionSubject.sender
 
   let links: [ReachabilityStatus]
+  var values: [ReachabilityStatus] { links }
 
   static func read(_ setting: Setting, by reading: ConfigurationReading) -> LinkCondition? {
     LinkCondition(links: reading.links(setting))
@@ -18,30 +19,18 @@ struct LinkCondition: RuleCondition {
     links.contains(facts.link)
   }
 
-  func covers(_ narrow: ComparedConditions, in wide: ComparedConditions) -> Bool {
-    isCovered(narrow.conditions.links, by: links)
-  }
-
   func isApart(from other: Rule.Conditions) -> Bool {
-    let others = other.links
+    let others = other.values(of: Self.self)
     return !others.isEmpty && !links.contains(where: others.contains)
   }
 
-  var expected: String { Rule.list(links.map(\.rawValue)) }
+  var expected: String { links.map(\.rawValue).abridged }
   static func seen(_ request: SeenRequest) -> String { (request.asker.link ?? .unknown).rawValue }
 
   static let option: SenderOption? = .when
   static func isSaid(by asker: Asker) -> Bool { asker.link != nil }
   func fit(_ asker: inout Asker) { asker.link = links.first }
   func addWitnesses(to dimensions: inout WitnessDimensions) { dimensions.links = ReachabilityStatus.allCases }
-}
-
-extension Rule.Conditions {
-  /// Empty: any link.
-  public var links: [ReachabilityStatus] {
-    get { self[LinkCondition.self]?.links ?? [] }
-    set { self[LinkCondition.self] = newValue.isEmpty ? nil : LinkCondition(links: newValue) }
-  }
 }
 
 extension ConfigurationReading {

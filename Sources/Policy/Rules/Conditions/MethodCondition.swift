@@ -2,11 +2,12 @@
 
 import Bytes
 
-struct MethodCondition: RuleCondition {
+struct MethodCondition: ListCondition {
   static let setting = KnownSetting("methods", .list(.text), "Methods, in the exact spelling.")
   static let subject = ConditionSubject.request
 
   let methods: [String]
+  var values: [String] { methods }
   /// The methods as bytes, so matching needs no conversion.
   private let bytes: [[UInt8]]
 
@@ -28,21 +29,9 @@ struct MethodCondition: RuleCondition {
     return false
   }
 
-  func covers(_ narrow: ComparedConditions, in wide: ComparedConditions) -> Bool {
-    isCovered(narrow.conditions.methods, by: methods)
-  }
-
-  var expected: String { Rule.list(methods) }
+  var expected: String { methods.abridged }
   static func seen(_ request: SeenRequest) -> String { request.method }
   func addWitnesses(to dimensions: inout WitnessDimensions) { dimensions.add(methods: methods) }
-}
-
-extension Rule.Conditions {
-  /// Empty: any method.
-  public var methods: [String] {
-    get { self[MethodCondition.self]?.methods ?? [] }
-    set { self[MethodCondition.self] = newValue.isEmpty ? nil : MethodCondition(newValue) }
-  }
 }
 
 extension ConfigurationReading {

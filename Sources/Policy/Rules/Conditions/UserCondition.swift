@@ -3,13 +3,6 @@
 // Names become numbers when the configuration is read. So matching compares numbers, and reassigning a name does not
 // change what a running daemon does.
 
-extension Bounds {
-  /// All values of uid_t except the largest, which stands for "none" (chown(2)).
-  static let userIDs = 0...4_294_967_294
-  /// In bytes: LOGIN_NAME_MAX of Linux, without its final zero.
-  static let longestUserName = 255
-}
-
 struct UserCondition: RuleCondition {
   static let setting = KnownSetting(
     "users", .list(.oneOf([.text, .integer(0...4_294_967_294)])),
@@ -33,15 +26,15 @@ struct UserCondition: RuleCondition {
 
   /// Compares the numbers, whatever their names.
   func covers(_ narrow: ComparedConditions, in wide: ComparedConditions) -> Bool {
-    narrow.conditions.users?.allSatisfy(numbers.contains) ?? false
+    narrow.conditions[Self.self]?.numbers.allSatisfy(numbers.contains) ?? false
   }
 
   func isApart(from other: Rule.Conditions) -> Bool {
     if numbers.isEmpty { return true }
-    return other.users.map { Set(numbers).isDisjoint(with: $0) } ?? false
+    return other[Self.self].map { Set(numbers).isDisjoint(with: $0.numbers) } ?? false
   }
 
-  var expected: String { Rule.list(names) }
+  var expected: String { names.abridged }
 
   static func seen(_ request: SeenRequest) -> String {
     guard let client = request.asker.sender.client else { return "a client that is not known" }
@@ -63,17 +56,16 @@ struct UserCondition: RuleCondition {
   func addWitnesses(to dimensions: inout WitnessDimensions) { dimensions.add(users: numbers, names: names) }
 }
 
-extension Rule.Conditions {
-  /// User ids; nil: any client, even an unknown one.
-  public var users: [UInt32]? { self[UserCondition.self]?.numbers }
-  var userNames: [String] { self[UserCondition.self]?.names ?? [] }
-}
-
 extension ConfigurationReading {
   /// A user as a rule names it; no number if no user has the name.
   struct NamedUser {
     let name: String
     let number: UInt32?
+
+    /// All values of uid_t except the largest, which stands for "none" (chown(2)).
+    static let numberBounds = 0...4_294_967_294
+    /// In bytes: LOGIN_NAME_MAX of Linux, without its final zero.
+    static let longestName = 255
   }
 
   fileprivate func users(_ setting: Setting) -> [NamedUser] {
@@ -90,7 +82,7 @@ extension ConfigurationReading {
   func user(_ setting: Setting) -> NamedUser? {
     switch setting.value.content {
     case .integer:
-      return integer(setting, in: Bounds.userIDs).map { NamedUser(name: "\($0)", number: UInt32($0)) }
+      return integer(setting, in: NamedUser.numberBounds).map { NamedUser(name: "\($0)", number: UInt32($0)) }
     case .string(let name):
       return user(setting, named: name)
     default:
@@ -101,12 +93,12 @@ extension ConfigurationReading {
 
   private func user(_ setting: Setting, named name: String) -> NamedUser? {
     // A name that passwd(5) cannot contain.
-    guard (1...Bounds.longestUserName).contains(name.utf8.count), !name.utf8.contains(0x3a),
+    guard (1...NamedUser.longestName).contains(name.utf8.count), !name.utf8.contains(0x3a),
       !name.unicodeScalars.contains(where: \.isUnprintable)
     else {
       error(
         setting,
-        "expected the name of a user, 1 to \(Bounds.longestUserName) bytes without ':' and control characters, "
+        "expected the name of a user, 1 to \(NamedUser.longestName) bytes without ':' and control characters, "
           + "found \(name.quoted)")
       return nil
     }
