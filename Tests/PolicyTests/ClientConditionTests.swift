@@ -44,14 +44,13 @@ import Testing
     "getty@tty1.service", "system-getty.slice", "a:b_c.d@e\\\\x2df.service", "A.service",
     String(repeating: "u", count: 247) + ".service",
   ]) func unitsAreTakenAsTheyAre(name: String) throws {
-    #expect(try conditions("units = [\"\(name)\"]").units == [name.split(separator: "\\\\").joined(separator: "\\")])
+    let units = try conditions("units = [\"\(name)\"]").values(of: UnitCondition.self)
+    #expect(units == [name.split(separator: "\\\\").joined(separator: "\\")])
   }
 
   @Test func linksAreKinds() throws {
-    #expect(
-      try conditions("when = [\"not-reachable\", \"wwan\", \"wifi\", \"unknown\"]").links == [
-        .notReachable, .wwan, .wifi, .unknown,
-      ])
+    let conditions = try conditions("when = [\"not-reachable\", \"wwan\", \"wifi\", \"unknown\"]")
+    #expect(conditions.values(of: LinkCondition.self) == [.notReachable, .wwan, .wifi, .unknown])
   }
 
   @Test func onlyUsersAndUnitsAskWhoTheClientIs() throws {

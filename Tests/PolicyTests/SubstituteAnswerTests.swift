@@ -12,8 +12,8 @@ import Testing
     -> LoadResult
   {
     var files = DictionaryFiles(["etc/s.toml": text, "etc/offline.html": Self.page, "/a/big": "x"])
-    files.files["/a/big"] = [UInt8](repeating: 0x61, count: ConfigurationReading.largestAnswerBytes + 1)
-    files.files["/a/full"] = [UInt8](repeating: 0x61, count: ConfigurationReading.largestAnswerBytes)
+    files.files["/a/big"] = [UInt8](repeating: 0x61, count: SubstituteAnswer.largestBytes + 1)
+    files.files["/a/full"] = [UInt8](repeating: 0x61, count: SubstituteAnswer.largestBytes)
     change(&files)
     return PolicyLoader.load(path: "etc/s.toml", files: files, secrets: use)
   }

@@ -7,6 +7,9 @@ extension Array where Element == String {
     return dropLast().joined(separator: ", ") + " or " + last
   }
 
+  /// `"a", "b" or "c"`
+  var alternativesInTOML: String { map(\.inTOML).alternatives }
+
   /// `a, b, c and 2 more`: at most eight are named.
   var abridged: String {
     let most = 8

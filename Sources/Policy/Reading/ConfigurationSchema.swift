@@ -2,8 +2,8 @@
 // names, of suggestions for unknown ones, and of `sallyport schema` and `sallyport help KEY`. The files that read the
 // tables define how each key is read and checked beyond its type; sallyport.toml(5) describes it in full.
 //
-// Both take the ranges of numbers, durations and sizes from `Bounds`. SettingsTextTests and test_schema.py compare this
-// table with what is read.
+// Both take the ranges of numbers, durations and sizes from `Bounds`, or from the type that has such a value.
+// SettingsTextTests and test_schema.py compare this table with what is read.
 
 /// The type of a key.
 indirect enum SettingKind: Sendable {

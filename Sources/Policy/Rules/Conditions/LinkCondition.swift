@@ -12,7 +12,7 @@ struct LinkCondition: ListCondition {
   var values: [ReachabilityStatus] { links }
 
   static func read(_ setting: Setting, by reading: ConfigurationReading) -> LinkCondition? {
-    LinkCondition(links: reading.links(setting))
+    LinkCondition(links: links(setting, by: reading))
   }
 
   func holds(_ facts: borrowing RequestFacts, _ context: borrowing ConditionContext) -> Bool {
@@ -33,17 +33,18 @@ struct LinkCondition: ListCondition {
   func addWitnesses(to dimensions: inout WitnessDimensions) { dimensions.links = ReachabilityStatus.allCases }
 }
 
-extension ConfigurationReading {
+extension LinkCondition {
   /// The kinds of link that a condition names. `possible`: those that can occur.
-  func links(
-    _ setting: Setting, of possible: [ReachabilityStatus] = ReachabilityStatus.allCases
+  static func links(
+    _ setting: Setting, of possible: [ReachabilityStatus] = ReachabilityStatus.allCases,
+    by reading: ConfigurationReading
   ) -> [ReachabilityStatus] {
-    let links = elements(setting, of: "strings").compactMap { element in
-      choice(element, ReachabilityStatus.self).map { (value: $0, setting: element) }
+    let links = reading.elements(setting, of: "strings").compactMap { element in
+      reading.choice(element, ReachabilityStatus.self).map { (value: $0, setting: element) }
     }
-    warnOfRepetition(links) { $0.rawValue.quoted }
+    reading.warnOfRepetition(links) { $0.rawValue.quoted }
     let values = links.map(\.value)
-    if possible.allSatisfy(values.contains) { warning(setting, "every kind is listed, so this always holds") }
+    if possible.allSatisfy(values.contains) { reading.warning(setting, "every kind is listed, so this always holds") }
     return values
   }
 }

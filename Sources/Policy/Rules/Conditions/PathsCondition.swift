@@ -77,7 +77,7 @@ struct PathsCondition: ListCondition {
   }
 
   var expected: String { patterns.map(\.description).abridged }
-  /// `Rule.seen` names the reading.
+  /// Where the readings of a path differ, `explain` names the one that fails.
   static func seen(_ request: SeenRequest) -> String { request.path }
   func addWitnesses(to dimensions: inout WitnessDimensions) { dimensions.add(paths: patterns) }
 }

@@ -47,20 +47,19 @@ struct ProxyUserCondition: ListCondition {
   func addWitnesses(to dimensions: inout WitnessDimensions) { dimensions.add(proxyUsers: names) }
 }
 
-extension ConfigurationReading {
-  /// Warns of names that no client can have.
-  func warnOfIdleProxyUsers(_ rule: RuleDraft) {
-    guard let setting = rule.settings[ProxyUserCondition.key], case .array(let values) = setting.value.content else {
+extension ProxyUserCondition {
+  /// Warns of names that no client can have. `credentials`: those of [proxy]; nil: this user may not read them.
+  static func warnOfIdle(_ rule: RuleDraft, credentials: [ProxyCredential]?, by reading: ConfigurationReading) {
+    guard let setting = rule.settings[key], case .array(let values) = setting.value.content else {
       return
     }
-    if hasWithheldCredentials { return }
-    let known = configuration.proxy.credentials.map(\.user)
+    guard let known = credentials?.map(\.user) else { return }
     if known.isEmpty {
-      return warning(
+      return reading.warning(
         setting, "this matches no client: [proxy] has no 'credentials'")
     }
-    for (name, value) in zip(rule.conditions.values(of: ProxyUserCondition.self), values) where !known.contains(name) {
-      warning(setting.element(value), "there is no \(name.quoted) among the 'credentials' of [proxy]")
+    for (name, value) in zip(rule.conditions.values(of: Self.self), values) where !known.contains(name) {
+      reading.warning(setting.element(value), "there is no \(name.quoted) among the 'credentials' of [proxy]")
     }
   }
 }
