@@ -221,6 +221,7 @@ private struct Comparing {
 
 /// The settings of a rule that asks about a request, and that no longer apply once another policy allows the request.
 public struct LostSettings: Sendable {
+  /// The rule that asks.
   public let rule: Rule
   /// As `diff` names them.
   public let names: [String]

@@ -126,6 +126,7 @@ public struct FailedExpectation: Sendable {
 
 /// Every expectation of a policy with its outcome, in the order of the files.
 public struct ExpectationReport: Sendable {
+  /// Each with what came of it.
   public let results: [(expectation: Expectation, outcome: ExpectationOutcome)]
 
   /// `own`: returns the addresses of the machine; called once, and only if an address can matter.
@@ -138,6 +139,7 @@ public struct ExpectationReport: Sendable {
     results = expectations.map { ($0, ExpectationOutcome(of: $0, by: policy, own: addresses)) }
   }
 
+  /// Those that fail.
   public var failures: [FailedExpectation] {
     results.compactMap { if case .fails(let failure) = $0.outcome { failure } else { nil } }
   }
