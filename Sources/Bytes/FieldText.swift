@@ -32,6 +32,13 @@ extension Span where Element == UInt8 {
     return first..<end
   }
 
+  /// The index of the first byte from `from` on that is no space or tab; `count` if all are.
+  public func blanksEnd(from: Int) -> Int {
+    var index = from
+    while index < count, self[index].isBlank { index &+= 1 }
+    return index
+  }
+
   /// Whether two ranges have the same bytes, ignoring the case of ASCII letters.
   @inlinable
   public func equalsIgnoringCase(_ left: Range<Int>, _ right: Range<Int>) -> Bool {
@@ -47,6 +54,9 @@ extension Span where Element == UInt8 {
 extension UInt8 {
   /// SP or HTAB.
   @inlinable public var isBlank: Bool { self == 0x20 || self == 0x09 }
+
+  /// HTAB, SP, VCHAR or obs-text of RFC 9110, 5.5.
+  public var isFieldText: Bool { self >= 0x20 && self != 0x7f || self == 0x09 }
 
   /// tchar of RFC 9110, 5.6.2, as two masks of 64 bits.
   @inlinable public var isTokenCharacter: Bool {

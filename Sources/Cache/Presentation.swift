@@ -14,43 +14,48 @@ public enum Presentation: Sendable, Equatable {
   case unsatisfiable(of: UInt64)
 }
 
-extension StoredHead {
+extension Presentation {
   /// `length` is the length of the content in bytes; nil if it is not known yet.
-  public func presentation(for request: CacheRequest, length: UInt64?) -> Presentation {
-    if status == 200, isUnchanged(for: request) { return .notModified }
-    guard status == 200, request.method == .get, let length, let range = request.fields.only("range"),
-      mayBeCut(for: request)
-    else { return .whole }
-    return Self.part(range, length)
+  public init(of head: StoredHead, for request: CacheRequest, length: UInt64?) {
+    if head.status == 200, Self.isUnchanged(head, for: request) {
+      self = .notModified
+    } else if head.status == 200, request.method == .get, let length, let range = request.fields.only("range"),
+      Self.mayBeCut(head, for: request)
+    {
+      self = Self.part(range, of: length)
+    } else {
+      self = .whole
+    }
   }
 
   /// RFC 9110, 13.2.2: If-None-Match takes precedence over If-Modified-Since.
-  private func isUnchanged(for request: CacheRequest) -> Bool {
+  private static func isUnchanged(_ head: StoredHead, for request: CacheRequest) -> Bool {
     if let list = request.fields.combined("if-none-match") {
       if list == [0x2a] { return true }
-      guard let entityTag else { return false }
+      guard let entityTag = head.entityTag else { return false }
       return EntityTag.list(list).contains { $0.matchesWeakly(entityTag) }
     }
     guard let text = request.fields.only("if-modified-since"),
-      let since = HTTPDate.read(text.span, now: received / 1000)
+      let since = HTTPDate.read(text.span, now: head.received / 1000)
     else { return false }
-    return (lastModified ?? date) <= since
+    return (head.lastModified ?? head.date) <= since
   }
 
   /// RFC 9110, 13.1.5: a part is only sent of the representation that the client already has a part of.
-  private func mayBeCut(for request: CacheRequest) -> Bool {
+  private static func mayBeCut(_ head: StoredHead, for request: CacheRequest) -> Bool {
     guard let condition = request.fields.only("if-range") else { return !request.fields.contains("if-range") }
     if condition.first == 0x22 || condition.starts(with: [0x57, 0x2f]) {
-      guard let entityTag, let given = EntityTag(condition) else { return false }
+      guard let entityTag = head.entityTag, let given = EntityTag(condition) else { return false }
       return entityTag.matchesStrongly(given)
     }
     // A date as a validator must match exactly, and must be old enough to be strong (8.8.2.2).
-    guard let given = HTTPDate.read(condition.span, now: received / 1000), let lastModified else { return false }
-    return given == lastModified && date >= lastModified + Self.strongSeconds
+    guard let given = HTTPDate.read(condition.span, now: head.received / 1000), let lastModified = head.lastModified
+    else { return false }
+    return given == lastModified && head.date >= lastModified + StoredHead.strongSeconds
   }
 
   /// One byte range. Several ranges, and values that are not a range, get the whole answer (RFC 9110, 14.2).
-  static func part(_ value: [UInt8], _ length: UInt64) -> Presentation {
+  static func part(_ value: [UInt8], of length: UInt64) -> Presentation {
     let bytes = value.span
     guard bytes.count > 6, bytes.equals(0..<6, ignoringCase: "bytes=") else { return .whole }
     let set = bytes.trimmingBlanks(6..<bytes.count)
@@ -71,22 +76,22 @@ extension StoredHead {
     return .part(first..<min(last ?? .max, length - 1) + 1, of: length)
   }
 
-  /// Writes the head. `age` is in seconds; `length` is that of the whole content, nil if it is not known.
-  public func write(_ presentation: Presentation, age: Int64, length: UInt64?, to buffer: inout ByteBuffer) {
+  /// Writes `stored` in this form. `age` is in seconds; `length` is that of the whole content, nil if it is not known.
+  public func write(_ stored: StoredHead, age: Int64, length: UInt64?, to buffer: inout ByteBuffer) {
     buffer.append("HTTP/1.1 ")
-    switch presentation {
+    switch self {
     case .whole:
-      buffer.append(decimal: UInt64(status), width: 3)
+      buffer.append(decimal: UInt64(stored.status), width: 3)
       buffer.append(0x20)
-      buffer.append(reason)
+      buffer.append(stored.reason)
       buffer.append("\r\n")
-      buffer.append(fields.text)
+      buffer.append(stored.fields.text)
     case .notModified:
       buffer.append("304 Not Modified\r\n")
-      buffer.append(Self.fieldsOfNotModified(fields).text)
+      buffer.append(Self.fieldsOfNotModified(stored.fields).text)
     case .part(let range, let total):
       buffer.append("206 Partial Content\r\n")
-      buffer.append(fields.text)
+      buffer.append(stored.fields.text)
       buffer.append("Content-Range: bytes ")
       buffer.append(decimal: range.lowerBound)
       buffer.append("-")
@@ -102,13 +107,13 @@ extension StoredHead {
     buffer.append("Age: ")
     buffer.append(decimal: UInt64(max(0, age)))
     buffer.append("\r\n")
-    writeFraming(presentation, length, to: &buffer)
+    writeFraming(status: stored.status, length, to: &buffer)
     buffer.append("\r\n")
   }
 
-  private func writeFraming(_ presentation: Presentation, _ length: UInt64?, to buffer: inout ByteBuffer) {
+  private func writeFraming(status: Int, _ length: UInt64?, to buffer: inout ByteBuffer) {
     let count: UInt64?
-    switch presentation {
+    switch self {
     case .whole where status == 204: return
     case .notModified: return
     case .whole: count = length

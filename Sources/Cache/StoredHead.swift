@@ -109,7 +109,7 @@ public struct StoredHead: Sendable {
     fields = MessageFields(text: record.fields)
     requested = record.requested
     received = record.received
-    selecting = Self.decoded(record.selecting)
+    selecting = StoredRecord.decoded(record.selecting)
     var (directives, _) = CacheDirectives.ofResponse(fields, targets: targets)
     isPrivateStore = record.isPrivate
     if isPrivateStore { directives.sharedMaxAge = nil }

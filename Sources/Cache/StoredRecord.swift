@@ -41,16 +41,18 @@ public struct StoredRecord: Sendable, Equatable {
   }
 }
 
-extension StoredHead {
-  public var record: StoredRecord {
-    StoredRecord(
-      status: status, reason: reason, fields: fields.text, requested: requested, received: received,
-      initialAge: initialAge, lifetime: lifetime, lifetimeSource: lifetimeSource.rawValue,
-      selecting: Self.encoded(selecting), namesLifetime: namesLifetime, isPrivate: isPrivateStore)
+extension StoredRecord {
+  /// What is kept of `head`.
+  public init(_ head: StoredHead) {
+    self.init(
+      status: head.status, reason: head.reason, fields: head.fields.text, requested: head.requested,
+      received: head.received, initialAge: head.initialAge, lifetime: head.lifetime,
+      lifetimeSource: head.lifetimeSource.rawValue, selecting: Self.encoded(head.selecting),
+      namesLifetime: head.namesLifetime, isPrivate: head.isPrivateStore)
   }
 
   /// `name NUL 1 value NUL`, or `name NUL 0 NUL` if the request did not have the field. Fields cannot contain NUL.
-  static func encoded(_ selecting: [SelectingField]) -> [UInt8] {
+  private static func encoded(_ selecting: [StoredHead.SelectingField]) -> [UInt8] {
     var bytes: [UInt8] = []
     for field in selecting {
       bytes += field.name
@@ -61,10 +63,10 @@ extension StoredHead {
     return bytes
   }
 
-  static func decoded(_ selecting: [UInt8]) -> [SelectingField] {
+  static func decoded(_ selecting: [UInt8]) -> [StoredHead.SelectingField] {
     let parts = selecting.split(separator: 0, omittingEmptySubsequences: false)
     return stride(from: 0, to: parts.count - 1, by: 2).map { at in
-      SelectingField(
+      StoredHead.SelectingField(
         name: Array(parts[at]), value: parts[at + 1].first == 0x31 ? Array(parts[at + 1].dropFirst()) : nil)
     }
   }

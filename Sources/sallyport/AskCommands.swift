@@ -89,23 +89,23 @@ private nonisolated func answerForGood(_ answered: Answered, _ action: RuleActio
     }
     // Of a program of this machine.
     let address = IPAddress("127.0.0.1")
+    let rule = AddedRule(added, in: policy, address: address)
     if action == .deny {
-      return policy.allowance(before: added, address: address).map {
-        .rule("rule '\($0.name)' lets some of it pass before it")
-      }
+      return rule?.allowance.map { .rule("rule '\($0.name)' lets some of it pass before it") }
     }
-    if case .reference = answered, let decider = policy.decider(insteadOf: added, address: address) {
+    if case .reference = answered, let decider = rule?.decider {
       return .rule("rule '\(decider.name)' decides it before")
     }
-    let loss: (rule: Rule, names: [String])? =
+    let loss: LostSettings? =
       switch answered {
-      case .reference: policy.loss(by: added, since: earlier, address: address)
-      case .host(let host): policy.loss(of: examples(of: host, arguments.values["port"]), asker, since: earlier)
+      case .reference: rule?.loss(since: earlier)
+      case .host(let host):
+        LostSettings(ofAny: examples(of: host, arguments.values["port"]), asker, from: earlier, in: policy)
       }
-    guard let (rule, names) = loss, !names.isEmpty else { return nil }
+    guard let loss, !loss.names.isEmpty else { return nil }
     return .loss(
-      "rule '\(rule.name)', which asks about it, has settings that the new rule would not have: "
-        + names.joined(separator: ", "))
+      "rule '\(loss.rule.name)', which asks about it, has settings that the new rule would not have: "
+        + loss.names.joined(separator: ", "))
   }
   Output.answer(written.isEmpty ? "" : "\(file.path):\n\(written)")
   let status = try options.pass(on: "POST", "/v1/reload")
@@ -121,7 +121,7 @@ private nonisolated func whatDecides(
 ) -> String? {
   var obstacles: [String] = []
   for request in examples(of: host, port) {
-    let found = policy.explain(request, asker, own: .unknown)
+    let found = Explanation(by: policy, of: request, asker)
     let isDone = (found.decision.verdict == .allow) == (action == .allow)
     // Who denies a host wants all of it denied; who allows one wants what can be had.
     if isDone, action == .allow { return nil }

@@ -8,10 +8,7 @@ import Transport
 nonisolated func checkCommand(_ options: Arguments) throws -> Int32 {
   let path = ConfigurationFile.path(try options.configurationOperand())
   let result = ConfigurationFile.load(path, secrets: .inspected)
-  let diagnostics =
-    result.diagnostics + [result.policy?.authorityDiagnostic()].compactMap { $0 }
-    + (result.policy.flatMap { policy in policy.authorityCertificate.map(policy.permitDiagnostics) } ?? [])
-    + (result.policy?.expectationDiagnostics() ?? []) + (result.policy?.programDiagnostics() ?? [])
+  let diagnostics = result.diagnostics + (result.policy.map(diagnostics) ?? [])
   let errors = diagnostics.filter { $0.severity == .error }.count
   let warnings = diagnostics.filter { $0.severity == .warning }.count
   if options.flags.contains("json") {
@@ -32,17 +29,22 @@ private func summary(_ path: String?, _ result: LoadResult, errors: Int, warning
   return "\(files)\(rules): \(String.counted(errors, "error")), \(String.counted(warnings, "warning"))\n"
 }
 
-extension Policy {
-  /// Programs that are named by a link: the kernel reports the file itself, so such a rule never matches.
-  fileprivate func programDiagnostics() -> [Diagnostic] {
-    rules.flatMap { rule in
-      rule.conditions.programs.compactMap { path in
-        guard !path.contains("*"), let real = Files.realPath(path), real != path else { return nil }
-        return Diagnostic(
-          .warning, at: rule.location,
-          "\(path) is a link, and no client is known by it: expected the path of the file itself, \(real)")
-      }
-    }
+/// What only this machine shows about a policy: its authority, its addresses and its files.
+private func diagnostics(of policy: Policy) -> [Diagnostic] {
+  let authority = LocalAuthority(of: policy)
+  return [authority.diagnostic].compactMap { $0 }
+    + (authority.certificate?.permitDiagnostics(of: policy.rules) ?? [])
+    + ExpectationReport(on: policy, own: MachineAddresses.read).diagnostics
+    + policy.rules.flatMap(programDiagnostics)
+}
+
+/// Programs that are named by a link: the kernel reports the file itself, so such a rule never matches.
+private func programDiagnostics(of rule: Rule) -> [Diagnostic] {
+  rule.conditions.programs.compactMap { path in
+    guard !path.contains("*"), let real = Files.realPath(path), real != path else { return nil }
+    return Diagnostic(
+      .warning, at: rule.location,
+      "\(path) is a link, and no client is known by it: expected the path of the file itself, \(real)")
   }
 }
 

@@ -30,16 +30,14 @@ nonisolated func explainCommand(_ options: Arguments) throws -> Int32 {
   if isInside {
     Output.complain("sallyport: programs reach https:// through CONNECT, which is what is explained\n")
   }
-  var outer = policy.explain(isInside ? request.tunnel : request, asker)
-  var inner = isInside ? policy.explain(request, asker) : nil
+  var outer = explanation(of: isInside ? request.tunnel : request, asker, by: policy)
+  var inner = isInside ? explanation(of: request, asker, by: policy) : nil
   if let inner { sayWhatDiffers(outer, inner) }
   if let inside = inner, outer.security?.treatment != .intercept {
     outer.note = inside.note(through: outer)
     inner = nil
   }
-  if let authority = policy.authorityCertificate, let note = policy.permitNote(authority, outer, request.host) {
-    outer.note = note
-  }
+  if let note = LocalAuthority(of: policy).certificate?.permitNote(on: outer, request.host) { outer.note = note }
   let isRefused = request.isRawPath && (inner.map(\.refusesRawPath) ?? (!outer.isTunnel && outer.refusesRawPath))
   if isRefused {
     outer.note =
@@ -144,12 +142,9 @@ extension Explanation {
   fileprivate var isYes: Bool { verdict == .allow }
 }
 
-extension Policy {
-  fileprivate func explain(_ request: NamedRequest, _ asker: Asker) -> Explanation {
-    explain(
-      request, asker,
-      own: request.host.address == nil ? .unknown : MachineAddresses.read())
-  }
+private func explanation(of request: NamedRequest, _ asker: Asker, by policy: Policy) -> Explanation {
+  Explanation(
+    by: policy, of: request, asker, own: request.host.address == nil ? .unknown : MachineAddresses.read())
 }
 
 // MARK: Who asks

@@ -4,26 +4,35 @@ import Policy
 import Security
 import Transport
 
-extension Policy {
+/// The authority that a policy names.
+struct LocalAuthority {
+  private let settings: AuthoritySettings
+  private let trust: TrustSource
+  private let directory: AuthorityDirectory
   /// The first rule that needs an authority.
-  private var interceptingRule: Rule? { rules.first { $0.connect == .intercept } }
+  private let interceptingRule: Rule?
 
-  private var authorityDirectory: AuthorityDirectory { AuthorityDirectory(path: configuration.authority.directory) }
+  init(of policy: Policy) {
+    settings = policy.configuration.authority
+    trust = policy.configuration.trust
+    directory = AuthorityDirectory(path: settings.directory)
+    interceptingRule = policy.rules.first { $0.connect == .intercept }
+  }
 
   /// nil if no rule intercepts.
-  func loadAuthority() -> Result<Authority?, AuthorityDirectoryFault> {
+  func load() -> Result<Authority?, AuthorityDirectoryFault> {
     guard interceptingRule != nil else { return .success(nil) }
     let seconds = Clock.wall / 1000
-    return authorityDirectory.load(key: configuration.authority.key, at: seconds).map { authority in
+    return directory.load(key: settings.key, at: seconds).map { authority in
       // Best effort: 'sallyport env' reports files that are out of date.
-      _ = try? TrustFiles(authorityDirectory, anchors: configuration.trust.pem, at: seconds).refresh()
+      _ = try? TrustFiles(directory, anchors: trust.pem, at: seconds).refresh()
       return authority
     }
   }
 
   /// The certificate of the authority that signs; nil if no rule needs one, or it cannot be read.
-  var authorityCertificate: AuthorityCertificate? {
-    guard interceptingRule != nil, case .success(let member?) = authorityDirectory.certificate(.active) else {
+  var certificate: AuthorityCertificate? {
+    guard interceptingRule != nil, case .success(let member?) = directory.certificate(.active) else {
       return nil
     }
     return member.certificate
@@ -31,22 +40,22 @@ extension Policy {
 
   /// What would keep the daemon from starting, now or soon. A user other than root may be unable to read a key that the
   /// daemon can.
-  func authorityDiagnostic() -> Diagnostic? {
+  var diagnostic: Diagnostic? {
     // This user may not read the key, and the loader has already reported that.
-    guard let rule = interceptingRule, !configuration.authority.isKeyWithheld else { return nil }
+    guard let rule = interceptingRule, !settings.isKeyWithheld else { return nil }
     let seconds = Clock.wall / 1000
     let fault: AuthorityDirectoryFault
-    switch authorityDirectory.load(key: configuration.authority.key, at: seconds) {
+    switch directory.load(key: settings.key, at: seconds) {
     case .success(let authority):
       return ExpiryNotice.words(authority.certificate.certificate.notAfter, now: seconds).map {
         Diagnostic(
           .warning, at: rule.location,
-          "rule '\(rule.name)' intercepts, and the certificate \(authorityDirectory.certificatePath(.active)) \($0); "
+          "rule '\(rule.name)' intercepts, and the certificate \(directory.certificatePath(.active)) \($0); "
             + "'sallyport ca init' makes the next one")
       }
     case .failure(let found): fault = found
     }
-    let severity: Diagnostic.Severity = authorityDirectory.hasAuthority && !Process.isRoot ? .warning : .error
+    let severity: Diagnostic.Severity = directory.hasAuthority && !Process.isRoot ? .warning : .error
     return Diagnostic(severity, at: rule.location, "rule '\(rule.name)' intercepts, and \(fault)")
   }
 }

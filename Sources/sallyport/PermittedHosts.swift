@@ -46,32 +46,30 @@ extension AuthorityCertificate {
   var permittedText: String {
     permitted.isEmpty ? "other names" : permitted.map(\.description).joined(separator: ", ")
   }
-}
 
-extension Policy {
   /// Rules that intercept hosts for which the authority may not sign: their tunnels would be refused.
-  func permitDiagnostics(_ authority: AuthorityCertificate) -> [Diagnostic] {
+  func permitDiagnostics(of rules: [Rule]) -> [Diagnostic] {
     rules.compactMap { rule in
       guard rule.connect == .intercept, rule.action == .allow || !rule.enforce else { return nil }
       let hosts = rule.conditions.hosts.isEmpty ? [.any] : rule.conditions.hosts
-      let refused = hosts.filter { !authority.permits($0) }
+      let refused = hosts.filter { !permits($0) }
       if refused.isEmpty { return nil }
       let names = refused.contains(.any) ? "any host" : refused.prefix(8).map(\.description).joined(separator: ", ")
       return Diagnostic(
         .warning, at: rule.location,
-        "rule '\(rule.name)' intercepts \(names), and the authority may sign only for \(authority.permittedText): other "
+        "rule '\(rule.name)' intercepts \(names), and the authority may sign only for \(permittedText): other "
           + "tunnels are refused. Name hosts that it permits, or make an authority with their --permit")
     }
   }
 
   /// The same for one host, for `explain`.
-  func permitNote(_ authority: AuthorityCertificate, _ explanation: Explanation, _ host: CanonicalHost) -> String? {
+  func permitNote(on explanation: Explanation, _ host: CanonicalHost) -> String? {
     guard explanation.security?.treatment == .intercept else { return nil }
     let pattern: HostPattern? =
       host.address.map { AddressBlock(address: $0, length: $0.width).map(HostPattern.block) }
       ?? .name(host.bytes.span.string)
-    guard let pattern, !authority.permits(pattern) else { return nil }
+    guard let pattern, !permits(pattern) else { return nil }
     return "The tunnel is refused: the local authority may not sign for '\(pattern)'; it permits "
-      + "\(authority.permittedText). Make an authority with --permit \(pattern)."
+      + "\(permittedText). Make an authority with --permit \(pattern)."
   }
 }

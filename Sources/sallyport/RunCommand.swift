@@ -26,14 +26,14 @@ nonisolated func runCommand(_ options: Arguments) throws -> Int32 {
     Output.complain("sallyport: not started: the configuration has errors\n")
     return 1
   }
-  let failures = policy.failedExpectations(own: MachineAddresses.read)
-  guard failures.isEmpty else {
-    for failure in failures { Output.complain("\(failure.diagnostic)\n") }
-    Output.complain("sallyport: not started: \(policy.summary(ofFailed: failures.count))\n")
+  let report = ExpectationReport(on: policy, own: MachineAddresses.read)
+  guard report.failures.isEmpty else {
+    for failure in report.failures { Output.complain("\(failure.diagnostic)\n") }
+    Output.complain("sallyport: not started: \(report.failureSummary)\n")
     return 1
   }
   let authority: Authority?
-  switch policy.loadAuthority() {
+  switch LocalAuthority(of: policy).load() {
   case .success(let loaded): authority = loaded
   case .failure(let fault):
     Output.complain("sallyport: not started: a rule intercepts and \(fault)\n")
@@ -54,12 +54,13 @@ nonisolated func runCommand(_ options: Arguments) throws -> Int32 {
     guard let policy = result.policy else {
       return .failure(ReloadFault(result.diagnostics.filter { $0.severity == .error }.map(\.sentence)))
     }
-    let failures = policy.failedExpectations(own: MachineAddresses.read).map(\.diagnostic.sentence)
+    let report = ExpectationReport(on: policy, own: MachineAddresses.read)
+    let failures = report.failures.map(\.diagnostic.sentence)
     guard failures.isEmpty else {
       for failure in failures { log.event(.error, failure) }
-      return .failure(ReloadFault(failures, summary: policy.summary(ofFailed: failures.count)))
+      return .failure(ReloadFault(failures, summary: report.failureSummary))
     }
-    switch policy.loadAuthority() {
+    switch LocalAuthority(of: policy).load() {
     case .success(let authority):
       return .success(LoadedPolicy(policy: policy, authority: authority, warnings: result.diagnostics.map(\.sentence)))
     case .failure(let fault):

@@ -10,10 +10,10 @@ private let failedStatus: Int32 = 3
 nonisolated func testCommand(_ options: Arguments) throws -> Int32 {
   let path = try options.configurationOperand()
   guard let policy = ConfigurationFile.loadToLook(ConfigurationFile.path(path)) else { return 1 }
-  let results = policy.checkExpectations(own: MachineAddresses.read)
+  let report = ExpectationReport(on: policy, own: MachineAddresses.read)
   var failures: [FailedExpectation] = []
   var unread: [Expectation] = []
-  for (expectation, outcome) in results {
+  for (expectation, outcome) in report.results {
     switch outcome {
     case .holds: continue
     case .fails(let failure): failures.append(failure)
@@ -25,14 +25,14 @@ nonisolated func testCommand(_ options: Arguments) throws -> Int32 {
   if options.flags.contains("json") {
     Output.answer(
       JSONText.object([
-        ("expectations", .number(results.count)), ("failed", .number(failures.count)),
+        ("expectations", .number(report.results.count)), ("failed", .number(failures.count)),
         ("unchecked", .array(unread.map { .string("\($0.location)") })),
         ("failures", .array(failures.map(\.json))),
       ]).text + "\n")
   } else {
     for failure in failures { Output.answer(failure.description) }
     Output.answer(
-      "\(failures.isEmpty ? held(results.count, unread.count) : policy.summary(ofFailed: failures.count))\n")
+      "\(failures.isEmpty ? held(report.results.count, unread.count) : report.failureSummary)\n")
   }
   return failures.isEmpty ? 0 : failedStatus
 }
@@ -51,16 +51,15 @@ extension Expectation {
   }
 }
 
-extension Policy {
+extension ExpectationReport {
   /// `2 of 9 expectations failed`
-  func summary(ofFailed count: Int) -> String {
-    let all = expectations.count
-    return all == 1 ? "the expectation failed" : "\(count) of \(all) expectations failed"
+  var failureSummary: String {
+    results.count == 1 ? "the expectation failed" : "\(failures.count) of \(results.count) expectations failed"
   }
 
-  /// The diagnostics of `check` for them: errors, because the daemon accepts no policy whose expectations fail.
-  func expectationDiagnostics() -> [Diagnostic] {
-    checkExpectations(own: MachineAddresses.read).compactMap { expectation, outcome in
+  /// For `check`: errors, because the daemon accepts no policy whose expectations fail.
+  var diagnostics: [Diagnostic] {
+    results.compactMap { expectation, outcome in
       switch outcome {
       case .holds: nil
       case .fails(let failure): failure.diagnostic

@@ -173,13 +173,13 @@ import Testing
 
   @Test(arguments: conditions + ranges + ifRanges) func whatAClientGets(_ row: Row) {
     let asked = request(row.asked, row.method == .get ? .get : .head)
-    let presentation = answer(row.status, row.lines).presentation(for: asked, length: row.length)
+    let presentation = Presentation(of: answer(row.status, row.lines), for: asked, length: row.length)
     #expect(presentation == row.meant, "RFC 9110, \(row.section): \(row.lines), \(row.asked)")
   }
 
   @Test func ifRangeWithoutRangeSaysNothing() {
     let head = answer(200, [Self.tag])
-    #expect(head.presentation(for: request(["If-Range: \"2\""]), length: 100) == .whole, "RFC 9110, 13.1.5")
+    #expect(Presentation(of: head, for: request(["If-Range: \"2\""]), length: 100) == .whole, "RFC 9110, 13.1.5")
   }
 
   /// Every range of a short content, against what is cut out of it by hand (RFC 9110, 14.1.2).
@@ -187,7 +187,7 @@ import Testing
     for length in 0...6 {
       for first in 0...8 {
         for last in 0...8 {
-          let part = StoredHead.part(Array("bytes=\(first)-\(last)".utf8), UInt64(length))
+          let part = Presentation.part(Array("bytes=\(first)-\(last)".utf8), of: UInt64(length))
           let places = (0..<length).filter { $0 >= first && $0 <= last }
           if last < first {
             #expect(part == .whole)
@@ -212,7 +212,7 @@ import Testing
     _ presentation: Presentation, _ lines: [String] = full, status: Int = 200, age: Int64 = 7, length: UInt64? = 100
   ) -> [String] {
     var buffer = ByteBuffer()
-    answer(status, lines).write(presentation, age: age, length: length, to: &buffer)
+    presentation.write(answer(status, lines), age: age, length: length, to: &buffer)
     let written = buffer.bytes.string
     #expect(written.hasSuffix("\r\n\r\n"))
     return written.split(separator: "\r\n", omittingEmptySubsequences: true).map(String.init)

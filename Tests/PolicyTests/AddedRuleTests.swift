@@ -13,9 +13,10 @@ import Testing
   private static let local = IPAddress("127.0.0.1")
 
   /// That the one rule covers the other is the point of some.
-  private static func policy(_ text: String) throws -> Policy {
+  private static func added(_ text: String) throws -> AddedRule {
     let files = DictionaryFiles(["s.toml": text])
-    return try #require(PolicyLoader.load(path: "s.toml", files: files).policy)
+    let policy = try #require(PolicyLoader.load(path: "s.toml", files: files).policy)
+    return try #require(AddedRule("added", in: policy, address: local))
   }
 
   struct Row: Sendable {
@@ -47,7 +48,7 @@ import Testing
     let first = row.before.isEmpty ? "" : "[[rule]]\nname = \"first\"\n" + row.before.map { $0 + "\n" }.joined()
     let added = "[[rule]]\nname = \"added\"\naction = \"deny\"\n" + row.added.map { $0 + "\n" }.joined()
     #expect(
-      try Self.policy(first + added).allowance(before: "added", address: Self.local)?.name
+      try Self.added(first + added).allowance?.name
         == (row.isObstacle ? "first" : nil))
   }
 
@@ -60,12 +61,12 @@ import Testing
     }
     let denial = rule("added", "deny", "POST", "/b")
     #expect(
-      try Self.policy(rule("first", "allow", "GET", "/a") + denial).allowance(before: "added", address: Self.local)
+      try Self.added(rule("first", "allow", "GET", "/a") + denial).allowance
         == nil)
-    let obstacle = try Self.policy(rule("first", "allow", "POST", "/*") + denial)
-    #expect(obstacle.allowance(before: "added", address: Self.local)?.name == "first")
-    let byDefault = try Self.policy(denial)
-    #expect(byDefault.allowance(before: "added", address: Self.local) == nil)
+    let obstacle = try Self.added(rule("first", "allow", "POST", "/*") + denial)
+    #expect(obstacle.allowance?.name == "first")
+    let byDefault = try Self.added(denial)
+    #expect(byDefault.allowance == nil)
   }
 
   static let permissions: [Row] = [
@@ -82,8 +83,8 @@ import Testing
     let added = Self.rule(
       "added", "hosts = [\"a.example\"]", "schemes = [\"http\"]", "methods = [\"GET\"]", "paths = [\"/admin/x\"]",
       "ports = [80]")
-    let policy = try Self.policy(first + added + row.added.map { $0 + "\n" }.joined())
-    #expect(policy.decider(insteadOf: "added", address: Self.local)?.name == (row.isObstacle ? "first" : nil))
+    let rule = try Self.added(first + added + row.added.map { $0 + "\n" }.joined())
+    #expect(rule.decider?.name == (row.isObstacle ? "first" : nil))
   }
 
   @Test func aTunnelIsAskedAboutAsOne() throws {
@@ -92,7 +93,7 @@ import Testing
       Self.rule(
         "added", "hosts = [\"a.example\"]", "schemes = [\"https\"]", "ports = [\(port)]", "connect = \"tunnel\"")
     }
-    #expect(try Self.policy(first + added(8443)).decider(insteadOf: "added", address: Self.local)?.name == "first")
-    #expect(try Self.policy(first + added(443)).decider(insteadOf: "added", address: Self.local) == nil)
+    #expect(try Self.added(first + added(8443)).decider?.name == "first")
+    #expect(try Self.added(first + added(443)).decider == nil)
   }
 }

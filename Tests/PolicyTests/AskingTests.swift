@@ -490,7 +490,7 @@ import Testing
     let question = try asked("GET http://a.example/x", LocalClient(userID: 54321, user: nil, cgroup: []))
     #expect(question.rule(connect: nil)?.users == ["54321"])
     let policy = try loadedRegardless(Self.denies + (question.rule(connect: nil)?.text ?? ""))
-    #expect(policy.rules[0].conditions.users == [54321])
+    #expect(policy.rules[0].conditions[UserCondition.self]?.numbers == [54321])
   }
 
   @Test func theLongestRequestHasARuleToo() throws {

@@ -224,8 +224,9 @@ import Testing
   private func explain(_ more: String, _ method: String = "GET", store: String = "[cache]") throws -> Explanation {
     let text = "\(store)\n\(Self.rule)\(more)"
     let result = PolicyLoader.load(path: "s.toml", files: DictionaryFiles(["s.toml": text]))
-    return try #require(result.policy).explain(
-      method: method, scheme: .http, host: canonical("a.example"), port: 80, path: "/", isTunnel: false)
+    return try Explanation(
+      by: #require(result.policy), method: method, scheme: .http, host: canonical("a.example"), port: 80, path: "/",
+      isTunnel: false)
   }
 
   private func lines(_ explanation: Explanation) -> [String] {

@@ -16,20 +16,24 @@ import Testing
 
   @Test func usersAreNumbersAndKeepTheirNames() throws {
     let conditions = try conditions("users = [\"kiosk\", 0, 4294967294]")
-    #expect(conditions.users == [1001, 0, 4_294_967_294])
-    #expect(conditions.userNames == ["kiosk", "0", "4294967294"])
+    #expect(conditions[UserCondition.self]?.numbers == [1001, 0, 4_294_967_294])
+    #expect(conditions[UserCondition.self]?.names == ["kiosk", "0", "4294967294"])
   }
 
   @Test func aRuleWithoutUsersIsForAny() throws {
     let conditions = try conditions("")
-    #expect(conditions.users == nil && conditions.units == [] && conditions.links == [])
+    #expect(
+      conditions[UserCondition.self]?.numbers == nil && conditions.values(of: UnitCondition.self) == []
+        && conditions.values(of: LinkCondition.self) == [])
   }
 
   @Test func anUnknownUserIsNobody() throws {
     let result = PolicyLoader.load(
       path: "s.toml", files: DictionaryFiles(["s.toml": Self.rule + "users = [\"ghost\"]"]))
     let policy = try #require(result.policy)
-    #expect(policy.rules[0].conditions.users == [] && policy.rules[0].conditions.userNames == ["ghost"])
+    #expect(
+      policy.rules[0].conditions[UserCondition.self]?.numbers == []
+        && policy.rules[0].conditions[UserCondition.self]?.names == ["ghost"])
     #expect(policy.identity.asksForClient)
     #expect(decides(policy, nil) == nil)
     #expect(decides(policy, LocalClient(userID: 0, user: "root", cgroup: [])) == nil)
@@ -40,14 +44,13 @@ import Testing
     "getty@tty1.service", "system-getty.slice", "a:b_c.d@e\\\\x2df.service", "A.service",
     String(repeating: "u", count: 247) + ".service",
   ]) func unitsAreTakenAsTheyAre(name: String) throws {
-    #expect(try conditions("units = [\"\(name)\"]").units == [name.split(separator: "\\\\").joined(separator: "\\")])
+    let units = try conditions("units = [\"\(name)\"]").values(of: UnitCondition.self)
+    #expect(units == [name.split(separator: "\\\\").joined(separator: "\\")])
   }
 
   @Test func linksAreKinds() throws {
-    #expect(
-      try conditions("when = [\"not-reachable\", \"wwan\", \"wifi\", \"unknown\"]").links == [
-        .notReachable, .wwan, .wifi, .unknown,
-      ])
+    let conditions = try conditions("when = [\"not-reachable\", \"wwan\", \"wifi\", \"unknown\"]")
+    #expect(conditions.values(of: LinkCondition.self) == [.notReachable, .wwan, .wifi, .unknown])
   }
 
   @Test func onlyUsersAndUnitsAskWhoTheClientIs() throws {
@@ -84,8 +87,8 @@ import Testing
   // MARK: Whom they let through
 
   private func decides(_ policy: Policy, _ client: LocalClient?, _ link: ReachabilityStatus = .unknown) -> Int? {
-    policy.explain(
-      method: "GET", scheme: .http, host: canonical("a.example"), port: 80, path: "/", isTunnel: false,
+    Explanation(
+      by: policy, method: "GET", scheme: .http, host: canonical("a.example"), port: 80, path: "/", isTunnel: false,
       Asker(Sender(client: client), link: link)
     ).decision.rule
   }

@@ -34,8 +34,8 @@ import Testing
       \(request)
       """.utf8)
     let policy = try #require(PolicyLoader.load(path: "s.toml", files: all).policy)
-    return policy.explain(
-      method: method, scheme: .http, host: canonical("a.example"), port: 80, path: "/", isTunnel: false)
+    return Explanation(
+      by: policy, method: method, scheme: .http, host: canonical("a.example"), port: 80, path: "/", isTunnel: false)
   }
 
   @Test(arguments: [
@@ -77,8 +77,8 @@ import Testing
     let defaults = "[defaults.request]\nauthorization = { username = \"u\", password = \"HUNTER2\" }"
     #expect(try explanation("", "", defaults: defaults).decision.reason == .methodRefused)
     let policy = try loaded(defaults)
-    let seen = policy.explain(
-      method: "TRACE", scheme: .https, host: canonical("b.example"), port: 443, path: "/", isTunnel: false)
+    let seen = Explanation(
+      by: policy, method: "TRACE", scheme: .https, host: canonical("b.example"), port: 443, path: "/", isTunnel: false)
     #expect(seen.decision == Decision(verdict: .deny, reason: .methodRefused, rule: nil))
     #expect(seen.description.contains("[defaults.request] adds a secret"), "\(seen)")
   }

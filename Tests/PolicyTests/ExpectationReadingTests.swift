@@ -155,12 +155,13 @@ import Testing
     #expect(result.diagnostics.map(\.description) == [])
     let policy = try #require(result.policy)
     #expect(policy.expectations.map(\.location.description) == ["s.toml:2", "p.d/1.toml:1"])
-    #expect(policy.failedExpectations(own: { .unknown }).map(\.expectation.location.file) == ["p.d/1.toml"])
+    #expect(
+      ExpectationReport(on: policy, own: { .unknown }).failures.map(\.expectation.location.file) == ["p.d/1.toml"])
   }
 
   @Test func thereIsAnEndToThem() {
     let one = "[[expect]]\nrequest = 'http://a/'\nrule = false\n"
-    let text = String(repeating: one, count: Bounds.mostExpectations + 1)
+    let text = String(repeating: one, count: Expectation.most + 1)
     let result = PolicyLoader.load(path: "s.toml", files: DictionaryFiles(["s.toml": text]))
     #expect(result.policy == nil)
     #expect(result.diagnostics.map(\.message) == ["more than 10000 expectations"])

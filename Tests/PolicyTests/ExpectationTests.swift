@@ -152,7 +152,7 @@ import Testing
   @Test(arguments: rows) func isDecided(_ row: Row) throws {
     let policy = try loaded(Self.policy + "[[expect]]\n" + row.expectation, Self.files())
     let own = OwnAddresses([try #require(IPAddress("192.0.2.1"))])
-    let lines = policy.failedExpectations(own: { own }).map { failure in
+    let lines = ExpectationReport(on: policy, own: { own }).failures.map { failure in
       failure.description.split(separator: "\n").dropFirst().map { String($0.dropFirst(2)) }
     }
     #expect(lines == (row.failure.isEmpty ? [] : [row.failure]))
@@ -161,7 +161,7 @@ import Testing
   @Test func aFailureIsAnErrorAtItsWish() throws {
     let policy = try loaded(
       Self.policy + "[[expect]]\nrequest = 'http://x.example/'\nname = 'x'\nverdict = 'allow'", Self.files())
-    let failure = try #require(policy.failedExpectations(own: { .unknown }).first)
+    let failure = try #require(ExpectationReport(on: policy, own: { .unknown }).failures.first)
     #expect(
       failure.diagnostic.description == """
         s.toml:38:11: error: expectation failed: GET http://x.example/: expected verdict = "allow", seen "deny": \
@@ -179,9 +179,9 @@ import Testing
     let text = Self.policy + "[[expect]]\nrequest = 'http://shop.example/'\nheader = { X-Token = 'x' }"
     let result = PolicyLoader.load(path: "s.toml", files: DictionaryFiles(["s.toml": text]), secrets: .inspected)
     let policy = try #require(result.policy)
-    guard case .unread("X-Token") = policy.check(policy.expectations[0]) else {
+    guard case .unread("X-Token") = ExpectationOutcome(of: policy.expectations[0], by: policy) else {
       return #expect(Bool(false), "it was compared with what stands in for it")
     }
-    #expect(policy.failedExpectations(own: { .unknown }).isEmpty)
+    #expect(ExpectationReport(on: policy, own: { .unknown }).failures.isEmpty)
   }
 }

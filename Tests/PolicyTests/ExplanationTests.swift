@@ -67,8 +67,8 @@ import Testing
   private func explain(
     _ method: String, _ scheme: Scheme, _ host: String, _ port: UInt16, _ path: String
   ) throws -> Explanation {
-    try policy().explain(
-      method: method, scheme: scheme, host: canonical(host), port: port, path: path,
+    try Explanation(
+      by: policy(), method: method, scheme: scheme, host: canonical(host), port: port, path: path,
       isTunnel: method == "CONNECT")
   }
 
@@ -144,7 +144,7 @@ import Testing
         == "denied: no rule matches, and 'default' in [proxy] is \"deny\"")
     let open = Policy()
     #expect(
-      open.explain(method: "GET", scheme: .http, host: canonical("a"), port: 80, path: "/", isTunnel: false)
+      Explanation(by: open, method: "GET", scheme: .http, host: canonical("a"), port: 80, path: "/", isTunnel: false)
         .description
           == """
           GET http://a:80/
@@ -182,8 +182,9 @@ import Testing
     #expect(
       try last("[fd00::1]")
         == "  fd00::1 is in fc00::/7, which deny_addresses of the rule names: it is not connected to")
-    let explanation = Policy().explain(
-      method: "GET", scheme: .http, host: canonical("169.254.169.254"), port: 80, path: "/", isTunnel: false)
+    let explanation = Explanation(
+      by: Policy(), method: "GET", scheme: .http, host: canonical("169.254.169.254"), port: 80, path: "/",
+      isTunnel: false)
     #expect(
       explanation.description.contains(
         "\n  169.254.169.254 is in 169.254.0.0/16, which deny_addresses of [proxy] names: it is not connected to\n"

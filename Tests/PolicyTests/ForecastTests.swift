@@ -15,12 +15,12 @@ import Testing
         let request = RandomPolicy.request(&generator)
         let asker = RandomPolicy.asker(&generator)
         let absolute = Bool.random(using: &generator)
-        let forecast = policy.forecast(request, asker, absolute: absolute)
+        let forecast = Forecast(by: policy, of: request, asker, absolute: absolute)
         let isInside = request.needsTunnel(absolute: absolute)
-        let outer = policy.explain(isInside ? request.tunnel : request, asker)
+        let outer = Explanation(by: policy, of: isInside ? request.tunnel : request, asker)
         let inner =
           isInside && outer.isYes && outer.security?.treatment == .intercept
-          ? policy.explain(request, asker) : nil
+          ? Explanation(by: policy, of: request, asker) : nil
         let last = inner ?? outer
         #expect(forecast.last.decision == last.decision && (forecast.verdict == .allow) == last.isYes)
         #expect((forecast.request == nil) == (last.isTunnel))

@@ -185,7 +185,7 @@ import Testing
 
   @Test func tooManyFilesAreTooMany() {
     var files = Self.world
-    for number in 0...ConfigurationReading.mostCertificateFiles { files.files["many/\(number).cer"] = [] }
+    for number in 0...CertificateMemory.mostFiles { files.files["many/\(number).cer"] = [] }
     LoadRow(
       "1025 files", "[pins.p]\ncertificates = [\"many\"]\(Self.rule)",
       "2:17: error: 'certificates' in [pins.p]: expected at most 1024 files, found 1025"
@@ -194,7 +194,7 @@ import Testing
 
   @Test func aFileMayNotBeTooLarge() {
     var files = Self.world
-    files.files["large"] = Array(repeating: 0x20, count: ConfigurationReading.largestCertificateFileBytes + 1)
+    files.files["large"] = Array(repeating: 0x20, count: CertificateMemory.largestFileBytes + 1)
     LoadRow(
       "more than 4 MiB", "[pins.p]\ncertificates = [\"large\"]\(Self.rule)",
       "2:17: error: 'certificates' in [pins.p]: cannot read 'large': the file has more than 4194304 bytes"

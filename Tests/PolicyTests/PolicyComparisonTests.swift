@@ -130,8 +130,8 @@ import Testing
         let request = RandomPolicy.request(&generator)
         let asker = RandomPolicy.asker(&generator)
         let absolute = Bool.random(using: &generator)
-        let before = old.forecast(request, asker, absolute: absolute)
-        let after = new.forecast(request, asker, absolute: absolute)
+        let before = Forecast(by: old, of: request, asker, absolute: absolute)
+        let after = Forecast(by: new, of: request, asker, absolute: absolute)
         guard before.verdict != after.verdict else { continue }
         differing += 1
         let kind: PolicyDifference.Kind =

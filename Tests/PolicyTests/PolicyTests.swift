@@ -189,7 +189,7 @@ func rule(
     let rules = (0..<10_000).map { number in
       var conditions = Rule.Conditions()
       conditions.hosts = (0..<Int.random(in: 1...3, using: &random)).map { _ in pattern(&random) }
-      conditions.ports = [UInt16.random(in: 1...400, using: &random)]
+      conditions[PortCondition.self] = PortCondition(ports: [UInt16.random(in: 1...400, using: &random)])
       if number > 9_900, number % 9 == 0 { conditions.hosts = number % 2 == 0 ? [] : [.any] }
       return rule("r\(number)", conditions)
     }
@@ -204,7 +204,7 @@ func rule(
       let port = UInt16.random(in: 1...400, using: &random)
       let host = canonical(text)
       let expected = rules.firstIndex { rule in
-        rule.conditions.ports.contains(port)
+        rule.conditions.values(of: PortCondition.self).contains(port)
           && (rule.conditions.hosts.isEmpty || rule.conditions.hosts.contains { $0.matches(host) })
       }
       let decision = decide(policy, "GET", .http, text, port, "/")

@@ -50,8 +50,8 @@ import Testing
 
   @Test func explainShowsIt() throws {
     let policy = try loaded("[[rule]]\nname = \"a\"\nredirects = \"same-host\"")
-    let seen = policy.explain(
-      method: "GET", scheme: .http, host: canonical("a.example"), port: 80, path: "/", isTunnel: false)
+    let seen = Explanation(
+      by: policy, method: "GET", scheme: .http, host: canonical("a.example"), port: 80, path: "/", isTunnel: false)
     #expect(seen.description.contains("  redirects: same-host: one that leads to another host"), "\(seen)")
     #expect(seen.json.contains("\"redirects\": \"same-host\""), "\(seen.json)")
   }

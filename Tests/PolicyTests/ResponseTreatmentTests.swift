@@ -52,8 +52,8 @@ import Testing
   @Test func explainSaysIt() throws {
     func explained(_ body: String) throws -> String {
       let policy = try loaded(Self.rule + body)
-      return policy.explain(
-        method: "GET", scheme: .http, host: canonical("a.example"), port: 80, path: "/", isTunnel: false
+      return Explanation(
+        by: policy, method: "GET", scheme: .http, host: canonical("a.example"), port: 80, path: "/", isTunnel: false
       ).description
     }
     let all = try explained(

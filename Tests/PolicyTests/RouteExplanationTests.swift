@@ -60,8 +60,8 @@ import Testing
     files.files["s.toml"] = Array(Self.text.utf8)
     let result = PolicyLoader.load(path: "s.toml", files: files)
     let policy = try #require(result.policy, "\(result.diagnostics)")
-    return policy.explain(
-      method: isTunnel ? "CONNECT" : "GET", scheme: isTunnel ? .https : .http, host: canonical(host),
+    return Explanation(
+      by: policy, method: isTunnel ? "CONNECT" : "GET", scheme: isTunnel ? .https : .http, host: canonical(host),
       port: isTunnel ? 443 : 80, path: isTunnel ? "" : path, isTunnel: isTunnel,
       Asker(Sender(client: client), link: link))
   }
@@ -245,8 +245,8 @@ import Testing
   }
 
   @Test func aPolicyWithoutRulesIsExplained() {
-    let explanation = Policy().explain(
-      method: "GET", scheme: .http, host: canonical("a"), port: 80, path: "/", isTunnel: false)
+    let explanation = Explanation(
+      by: Policy(), method: "GET", scheme: .http, host: canonical("a"), port: 80, path: "/", isTunnel: false)
     #expect(explanation.assumptions == [] && explanation.routes == nil)
   }
 }

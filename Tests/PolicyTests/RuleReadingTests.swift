@@ -27,10 +27,10 @@ import Testing
     #expect(rule.name == "A.b_c:d-1")
     #expect(rule.location.description == "s.toml:1" && rule.location.column == 1)
     #expect(rule.conditions.hosts.map(\.description) == ["a.example", "10.0.0.0/8"])
-    #expect(rule.conditions.ports == [80, 65535])
-    #expect(rule.conditions.methods == ["GET", "PURGE"])
-    #expect(rule.conditions.paths.map(\.description) == ["/v2/*", "*.html"])
-    #expect(rule.conditions.schemes == [.http, .https])
+    #expect(rule.conditions.values(of: PortCondition.self) == [80, 65535])
+    #expect(rule.conditions.values(of: MethodCondition.self) == ["GET", "PURGE"])
+    #expect(rule.conditions.values(of: PathsCondition.self).map(\.description) == ["/v2/*", "*.html"])
+    #expect(rule.conditions.values(of: SchemeCondition.self) == [.http, .https])
     #expect(rule.action == .deny)
     #expect(rule.reason == "so it is")
     #expect(!rule.enforce)
@@ -39,7 +39,8 @@ import Testing
     let silent = policy.rules[1]
     #expect(silent.location.line == 13)
     #expect(
-      silent.conditions.hosts.isEmpty && silent.conditions.ports.isEmpty && silent.conditions.methods.isEmpty)
+      silent.conditions.hosts.isEmpty && silent.conditions.values(of: PortCondition.self).isEmpty
+        && silent.conditions.values(of: MethodCondition.self).isEmpty)
     #expect(silent.action == .allow && silent.enforce && silent.connect == nil && silent.denyAddresses == nil)
     #expect(!silent.upgrade && silent.security === policy.defaultSecurity)
     #expect(

@@ -135,8 +135,9 @@ import Testing
     "[[rule]]\nname = \"no\"\nhosts = [\"real.example\"]\npaths = [\"/v2/admin/*\"]\naction = \"deny\"\nreason = \"not from here\"\n"
 
   private func explained(_ source: String, _ path: String) throws -> Explanation {
-    try loaded(source).explain(
-      method: "GET", scheme: .http, host: canonical("api"), port: 80, path: path, isTunnel: false, query: "?q")
+    try Explanation(
+      by: loaded(source), method: "GET", scheme: .http, host: canonical("api"), port: 80, path: path, isTunnel: false,
+      query: "?q")
   }
 
   @Test func aRuleThatDeniesTheTargetCounts() throws {
@@ -203,8 +204,8 @@ import Testing
 
   @Test func aTunnelIsNotMapped() throws {
     let policy = try loaded("[[rule]]\nname = \"api\"\nhosts = [\"api\"]\ntarget = \"https://real.example/\"")
-    let seen = policy.explain(
-      method: "CONNECT", scheme: .https, host: canonical("api"), port: 443, path: "", isTunnel: true)
+    let seen = Explanation(
+      by: policy, method: "CONNECT", scheme: .https, host: canonical("api"), port: 443, path: "", isTunnel: true)
     #expect(seen.mapped == nil && seen.decision.verdict == .allow)
     #expect(policy.rules[0].speaksOfRequests)
   }

@@ -39,10 +39,16 @@ import Testing
 
         """)
     let read = try #require(try loadedRegardless(rule.text).rules.first)
-    #expect(read.name == rule.name && read.conditions.users == [1001, 1002])
-    #expect(read.conditions.units == ["ci.service"] && read.conditions.ports == [443, 8443])
-    #expect(read.conditions.methods == ["GET"] && read.conditions.paths.map(\.description) == ["/users/*"])
-    #expect(read.conditions.schemes == [.https] && read.connect == .intercept && read.action == .allow)
+    #expect(read.name == rule.name && read.conditions[UserCondition.self]?.numbers == [1001, 1002])
+    #expect(
+      read.conditions.values(of: UnitCondition.self) == ["ci.service"]
+        && read.conditions.values(of: PortCondition.self) == [443, 8443])
+    #expect(
+      read.conditions.values(of: MethodCondition.self) == ["GET"]
+        && read.conditions.values(of: PathsCondition.self).map(\.description) == ["/users/*"])
+    #expect(
+      read.conditions.values(of: SchemeCondition.self) == [.https] && read.connect == .intercept
+        && read.action == .allow)
   }
 
   @Test func anotherActionIsSaid() throws {

@@ -21,8 +21,9 @@ import Testing
     let result = PolicyLoader.load(path: "s.toml", files: files)
     let policy = try #require(result.policy, "\(result.diagnostics)")
     let isTunnel = method == "CONNECT"
-    return policy.explain(
-      method: method, scheme: scheme, host: canonical("a.example"), port: scheme.defaultPort, path: isTunnel ? "" : "/",
+    return Explanation(
+      by: policy, method: method, scheme: scheme, host: canonical("a.example"), port: scheme.defaultPort,
+      path: isTunnel ? "" : "/",
       isTunnel: isTunnel)
   }
 
@@ -142,8 +143,8 @@ import Testing
 
   @Test func theAnchorsOfTrustAreNamed() throws {
     let policy = try loaded("[trust]\nanchors = \"ca.pem\"", Self.world)
-    let explanation = policy.explain(
-      method: "GET", scheme: .https, host: canonical("a"), port: 443, path: "/", isTunnel: false)
+    let explanation = Explanation(
+      by: policy, method: "GET", scheme: .https, host: canonical("a"), port: 443, path: "/", isTunnel: false)
     #expect(explanation.description.contains("\n  anchors: ca.pem, 1 certificate\n  profile: private\n"))
     #expect(explanation.json.contains("\"anchors\": \"ca.pem\""))
   }
@@ -157,16 +158,18 @@ import Testing
     ("", "anchors = 'ca.pem'\nprofile = 'public'", "public"),
   ]) func theProfileIsThatOfTheRuleOrElseOfItsAnchors(trust: String, security: String, expected: String) throws {
     let text = "[trust]\n\(trust)\n[[rule]]\nname = 'r'\nhosts = ['a']\n[rule.security]\n\(security)"
-    let explanation = try loaded(text, Self.world).explain(
-      method: "GET", scheme: .https, host: canonical("a"), port: 443, path: "/", isTunnel: false)
+    let explanation = try Explanation(
+      by: loaded(text, Self.world), method: "GET", scheme: .https, host: canonical("a"), port: 443, path: "/",
+      isTunnel: false)
     #expect(explanation.description.contains("\n  profile: \(expected)\n"))
     #expect(explanation.json.contains("\"profile\": \"\(expected)\""))
   }
 
   @Test func theProfileIsInherited() throws {
     let text = "[defaults.security]\nprofile = 'private'\n[[rule]]\nname = 'r'\n[rule.security]\nmin_tls = '1.3'"
-    let explanation = try loaded(text, Self.world).explain(
-      method: "GET", scheme: .https, host: canonical("a"), port: 443, path: "/", isTunnel: false)
+    let explanation = try Explanation(
+      by: loaded(text, Self.world), method: "GET", scheme: .https, host: canonical("a"), port: 443, path: "/",
+      isTunnel: false)
     #expect(explanation.description.contains("\n  profile: private\n"))
   }
 

@@ -11,8 +11,8 @@ import Testing
 
   private func holds(_ body: String, _ sender: Sender, isTunnel: Bool = false) throws -> Bool {
     let policy = try loaded(Self.rule + body)
-    return policy.explain(
-      method: isTunnel ? "CONNECT" : "GET", scheme: isTunnel ? .https : .http, host: canonical("a.example"),
+    return Explanation(
+      by: policy, method: isTunnel ? "CONNECT" : "GET", scheme: isTunnel ? .https : .http, host: canonical("a.example"),
       port: isTunnel ? 443 : 80, path: isTunnel ? "" : "/", isTunnel: isTunnel, Asker(sender)
     ).decision.rule == 0
   }
@@ -183,8 +183,9 @@ import Testing
       "clients = [\"10.0.3.0/24\"]\nproxy_users = [\"ci\"]\nprograms = [\"/usr/bin/git\"]\n[proxy]\ncredentials = \"ci:x\""
     let policy = try loaded(Self.rule + body)
     func explain(_ sender: Sender) -> Explanation {
-      policy.explain(
-        method: "GET", scheme: .http, host: canonical("a.example"), port: 80, path: "/", isTunnel: false, Asker(sender))
+      Explanation(
+        by: policy, method: "GET", scheme: .http, host: canonical("a.example"), port: 80, path: "/", isTunnel: false,
+        Asker(sender))
     }
     let open = explain(Sender())
     #expect(open.assumptions.map(\.option) == [.client, .program, .proxyUser])

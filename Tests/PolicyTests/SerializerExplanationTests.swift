@@ -14,8 +14,9 @@ import Testing
     files.files["s.toml"] = Array("[[rule]]\nname = \"r\"\n\(body)".utf8)
     let policy = try #require(PolicyLoader.load(path: "s.toml", files: files).policy)
     let isTunnel = method == "CONNECT"
-    return policy.explain(
-      method: method, scheme: scheme, host: canonical("a.example"), port: scheme.defaultPort, path: isTunnel ? "" : "/",
+    return Explanation(
+      by: policy, method: method, scheme: scheme, host: canonical("a.example"), port: scheme.defaultPort,
+      path: isTunnel ? "" : "/",
       isTunnel: isTunnel)
   }
 
@@ -217,8 +218,8 @@ import Testing
 
   @Test func theDefaultsAreToldWhereNoRuleMatches() throws {
     let policy = try loaded("[defaults.request]\nservice_type = \"voice\"\n[defaults.response]\nserializer = \"image\"")
-    let explanation = policy.explain(
-      method: "GET", scheme: .http, host: canonical("a"), port: 80, path: "/", isTunnel: false)
+    let explanation = Explanation(
+      by: policy, method: "GET", scheme: .http, host: canonical("a"), port: 80, path: "/", isTunnel: false)
     #expect(explanation.serializer?.serviceType == .voice && explanation.response?.serialization.kinds == [.image])
   }
 

@@ -164,8 +164,8 @@ import Testing
             for port in [80, 443] as [UInt16] {
               for path in ["/a", "/ab", "/a/b", "/a/x/c"] {
                 for (client, link) in Self.askers {
-                  let explanation = policy.explain(
-                    method: isTunnel ? "CONNECT" : "GET", scheme: scheme, host: canonical(host), port: port,
+                  let explanation = Explanation(
+                    by: policy, method: isTunnel ? "CONNECT" : "GET", scheme: scheme, host: canonical(host), port: port,
                     path: isTunnel ? "" : path, isTunnel: isTunnel,
                     Asker(Sender(client: client), link: link))
                   #expect(explanation.decision.rule != 1, "\(row.testDescription): \(host) \(path)")

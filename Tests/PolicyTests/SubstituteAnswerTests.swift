@@ -12,8 +12,8 @@ import Testing
     -> LoadResult
   {
     var files = DictionaryFiles(["etc/s.toml": text, "etc/offline.html": Self.page, "/a/big": "x"])
-    files.files["/a/big"] = [UInt8](repeating: 0x61, count: ConfigurationReading.largestAnswerBytes + 1)
-    files.files["/a/full"] = [UInt8](repeating: 0x61, count: ConfigurationReading.largestAnswerBytes)
+    files.files["/a/big"] = [UInt8](repeating: 0x61, count: SubstituteAnswer.largestBytes + 1)
+    files.files["/a/full"] = [UInt8](repeating: 0x61, count: SubstituteAnswer.largestBytes)
     change(&files)
     return PolicyLoader.load(path: "etc/s.toml", files: files, secrets: use)
   }
@@ -112,8 +112,8 @@ import Testing
   @Test func explainShowsIt() throws {
     let policy = try #require(
       load(Self.rule + "response.answer = { file = \"offline.html\", type = \"text/html\" }").policy)
-    let seen = policy.explain(
-      method: "GET", scheme: .http, host: canonical("a.example"), port: 80, path: "/", isTunnel: false)
+    let seen = Explanation(
+      by: policy, method: "GET", scheme: .http, host: canonical("a.example"), port: 80, path: "/", isTunnel: false)
     #expect(
       seen.description.contains("  answer: etc/offline.html (text/html, 10B) where unreachable, 5xx\n"), "\(seen)")
     let json =

@@ -87,8 +87,9 @@ import Testing
   @Test func explainTells() throws {
     let policy = try loaded("[[rule]]\nname = \"a\"\ntimeouts = { tunnel_idle = \"2h\", response_header = \"10m\" }")
     for isTunnel in [false, true] {
-      let seen = policy.explain(
-        method: isTunnel ? "CONNECT" : "GET", scheme: isTunnel ? .https : .http, host: canonical("a.example"),
+      let seen = Explanation(
+        by: policy, method: isTunnel ? "CONNECT" : "GET", scheme: isTunnel ? .https : .http,
+        host: canonical("a.example"),
         port: isTunnel ? 443 : 80, path: isTunnel ? "" : "/", isTunnel: isTunnel)
       #expect(seen.description.contains("  timeouts: response_header 10m, tunnel_idle 2h\n"), "\(seen)")
       let json = "\"timeouts\": {\"response_header_ms\": 600000, \"tunnel_idle_ms\": 7200000}"

@@ -7,8 +7,8 @@ import Testing
 
 @Suite struct TreatmentTests {
   private func decision(_ policy: Policy, _ host: String) -> Decision {
-    policy.explain(
-      method: "CONNECT", scheme: .https, host: canonical(host), port: 443, path: "", isTunnel: true
+    Explanation(
+      by: policy, method: "CONNECT", scheme: .https, host: canonical(host), port: 443, path: "", isTunnel: true
     ).decision
   }
 

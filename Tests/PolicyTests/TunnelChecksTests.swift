@@ -152,8 +152,9 @@ import Testing
   private func note(_ source: String, _ method: String, _ path: String) throws -> String? {
     let policy = try loaded(source)
     let host = canonical("a.example")
-    let tunnel = policy.explain(method: "CONNECT", scheme: .https, host: host, port: 443, path: "", isTunnel: true)
-    return policy.explain(method: method, scheme: .https, host: host, port: 443, path: path, isTunnel: false)
+    let tunnel = Explanation(
+      by: policy, method: "CONNECT", scheme: .https, host: host, port: 443, path: "", isTunnel: true)
+    return Explanation(by: policy, method: method, scheme: .https, host: host, port: 443, path: path, isTunnel: false)
       .note(through: tunnel)
   }
 

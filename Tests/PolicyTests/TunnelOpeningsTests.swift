@@ -72,8 +72,9 @@ import Testing
   // MARK: What explain says
 
   private func explain(_ source: String, _ host: String, _ port: UInt16) throws -> Explanation {
-    try loaded(source).explain(
-      method: "CONNECT", scheme: .https, host: canonical(host), port: port, path: "", isTunnel: true)
+    try Explanation(
+      by: loaded(source), method: "CONNECT", scheme: .https, host: canonical(host), port: port, path: "", isTunnel: true
+    )
   }
 
   @Test func explainSaysWhatTheFirstBytesAreHeldTo() throws {

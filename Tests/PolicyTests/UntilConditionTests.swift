@@ -10,8 +10,8 @@ import Testing
   }
 
   private func decides(_ policy: Policy, at wall: Int64, isTunnel: Bool = false) -> Bool {
-    policy.explain(
-      method: isTunnel ? "CONNECT" : "GET", scheme: isTunnel ? .https : .http, host: canonical("a.example"),
+    Explanation(
+      by: policy, method: isTunnel ? "CONNECT" : "GET", scheme: isTunnel ? .https : .http, host: canonical("a.example"),
       port: isTunnel ? 443 : 80, path: isTunnel ? "" : "/", isTunnel: isTunnel, Asker(wall: wall)
     ).decision.rule == 0
   }
@@ -35,8 +35,8 @@ import Testing
 
   @Test func explainSaysThatItHasEnded() throws {
     let policy = try loaded(Self.rule("2100-01-01T00:00:00Z"))
-    let explanation = policy.explain(
-      method: "GET", scheme: .http, host: canonical("a.example"), port: 80, path: "/", isTunnel: false,
+    let explanation = Explanation(
+      by: policy, method: "GET", scheme: .http, host: canonical("a.example"), port: 80, path: "/", isTunnel: false,
       Asker(wall: 4_102_444_860_000))
     #expect(
       explanation.passedOver.map(\.text) == [

@@ -49,8 +49,8 @@ import Testing
       name = "b"
       upgrades = []
       """)
-    let seen = policy.explain(
-      method: "GET", scheme: .http, host: canonical("a.example"), port: 80, path: "/", isTunnel: false)
+    let seen = Explanation(
+      by: policy, method: "GET", scheme: .http, host: canonical("a.example"), port: 80, path: "/", isTunnel: false)
     #expect(seen.description.contains("  upgrades: websocket, x/1\n"), "\(seen)")
     #expect(seen.json.contains("\"upgrades\": [\"websocket\", \"x/1\"]"), "\(seen.json)")
     #expect(policy.rules[1].upgrades?.description == "none")

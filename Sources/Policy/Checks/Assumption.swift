@@ -39,7 +39,7 @@ extension Asker {
 extension Explanation.Assumption {
   var text: String {
     let taken = option == .when ? "of a link that is \"unknown\"" : "of a \(option.rawValue) that is not known"
-    let names = Rule.list(rules.map { "'\($0.rule)' (\($0.location))" })
+    let names = rules.map { "'\($0.rule)' (\($0.location))" }.abridged
     return "asked without --\(option.rawValue), as \(taken): of another the answer may differ, because "
       + (rules.count == 1 ? "rule \(names) asks for it" : "rules \(names) ask for it")
   }

@@ -5,24 +5,25 @@
 
 import Serialization
 
-extension ConfigurationReading {
-  func checkDefaultSerializers() {
-    guard let own = defaultRequest.serializer else { return }
+struct SerializerChecks {
+  let defaults: DefaultsDraft
+  let reading: ConfigurationReading
+
+  func checkDefaults() {
+    guard let own = defaults.request.serializer else { return }
     checkXML(own, effective: own)
     checkEncoding(own, effective: own)
     checkStyle(own, effective: own)
   }
 
   /// Checks the rule's serializer after merging it with what it inherits.
-  func checkSerializers(_ rule: inout RuleDraft) {
+  func check(_ rule: RuleDraft) {
     guard let own = rule.request.serializer else { return }
-    let errorsBefore = errorCount
-    let effective = SerializerDraft.merged(own, inheriting: defaultRequest.serializer) ?? own
+    let effective = SerializerDraft.merged(own, inheriting: defaults.request.serializer) ?? own
     checkSize(own, effective: effective)
     checkXML(own, effective: effective)
     checkEncoding(own, effective: effective)
     checkStyle(own, effective: effective)
-    if errorCount > errorsBefore { rule.isSound = false }
   }
 
   // MARK: Parameters that cannot be written
@@ -32,7 +33,7 @@ extension ConfigurationReading {
     guard own.parameters != nil, let setting = own.settings["parameters"],
       let excess = effective.parameters?.size.excess
     else { return }
-    error(setting, "expected \(excess), together with the parameters of [defaults.request]")
+    reading.error(setting, "expected \(excess), together with the parameters of [defaults.request]")
   }
 
   /// Whether the style can express the parameters, and they are not too long then.
@@ -43,7 +44,7 @@ extension ConfigurationReading {
     if serialization.style.arrays == .comma {
       for entry in serialization.parameters where entry.value.nestsInArrays {
         let name = String(decoding: entry.key, as: UTF8.self).quoted
-        error(
+        reading.error(
           setting,
           "arrays = \"comma\" has no way to write a table or an array in an array, which the parameter \(name) holds")
       }
@@ -51,7 +52,7 @@ extension ConfigurationReading {
     let most = ParameterSize.mostEncodedBytes
     // What is too long in any style has already been reported.
     if serialization.query.count > most, effective.parameters?.size.excess == nil {
-      error(setting, "expected at most \(most) bytes of parameters when written in this style and encoding")
+      reading.error(setting, "expected at most \(most) bytes of parameters when written in this style and encoding")
     }
   }
 
@@ -66,7 +67,8 @@ extension ConfigurationReading {
       // If both are inherited it has been reported at [defaults.request].
       guard let setting = own.settings[key] else { continue }
       let name = String(decoding: entry.key, as: UTF8.self).quoted
-      error(setting, "the parameter \(name) holds a character that the encoding \(encoding.name.quoted) does not have")
+      reading.error(
+        setting, "the parameter \(name) holds a character that the encoding \(encoding.name.quoted) does not have")
     }
   }
 
@@ -78,28 +80,28 @@ extension ConfigurationReading {
     for parameter in effective.parameters?.parameters ?? [] {
       guard let place = parameter.unfitForXML else { continue }
       if ownKeys.contains(parameter.entry.key) {
-        error(place, "its name or value holds \(fault), and serializer = \"plist\" writes XML")
+        reading.error(place, "its name or value holds \(fault), and serializer = \"plist\" writes XML")
       } else {
         inherited.append(String(decoding: parameter.entry.key, as: UTF8.self))
       }
     }
-    guard let name = inherited.first, own.format == .plist, defaultRequest.serializer?.format != .plist,
+    guard let name = inherited.first, own.format == .plist, defaults.request.serializer?.format != .plist,
       let setting = own.settings["serializer"]
     else { return }
-    error(setting, "the parameter \(name.quoted) of [defaults.request] holds \(fault)")
+    reading.error(setting, "the parameter \(name.quoted) of [defaults.request] holds \(fault)")
   }
 
   // MARK: Keys that do nothing
 
-  func warnOfIdleDefaultSerializers() {
-    if let own = defaultRequest.serializer, own.isSound, own.transcodes == true, own.format ?? .http == .http {
+  func warnOfIdleDefaults(_ rules: [RuleDraft]) {
+    if let own = defaults.request.serializer, own.isSound, own.transcodes == true, own.format ?? .http == .http {
       let isUsed = rules.contains { rule in
         guard let serializer = rule.request.serializer, let format = serializer.format else { return false }
         return format != .http && serializer.transcodes == nil
       }
       if !isUsed { warnOfIdleTranscoding(own) }
     }
-    if let own = defaultResponse {
+    if let own = defaults.response {
       if !rules.contains(where: { $0.response?.judges ?? false }) { warnOfIdleAnswer(own, effective: own) }
       warnOfBodiesUnchecked(own, effective: own)
       let isUsed = rules.contains { $0.response?.kinds?.contains(.json) ?? false && $0.response?.removesNulls == nil }
@@ -109,14 +111,14 @@ extension ConfigurationReading {
     }
   }
 
-  func warnOfIdleSerializers(_ rule: RuleDraft) {
+  func warnOfIdleKeys(_ rule: RuleDraft) {
     if rule.action == .deny, rule.enforce { return }
     if let own = rule.request.serializer {
-      let effective = SerializerDraft.merged(own, inheriting: defaultRequest.serializer) ?? own
+      let effective = SerializerDraft.merged(own, inheriting: defaults.request.serializer) ?? own
       warnOfIdleSerializer(own, effective: effective)
     }
     guard let own = rule.response else { return }
-    let effective = ResponseDraft.merged(own, inheriting: defaultResponse) ?? own
+    let effective = ResponseDraft.merged(own, inheriting: defaults.response) ?? own
     warnOfBodiesUnchecked(own, effective: effective)
     warnOfNullsKept(own, effective: effective)
     warnOfRootUnasked(own, effective: effective)
@@ -130,19 +132,19 @@ extension ConfigurationReading {
     let hasParameters = !(effective.parameters?.parameters.isEmpty ?? true)
     let transcodes = effective.transcodes ?? false
     if !hasParameters, own.methodsInURI != nil, let setting = own.settings["parameters_in_uri"] {
-      warning(setting, "it has no effect: there are no 'parameters'")
+      reading.warning(setting, "it has no effect: there are no 'parameters'")
     }
     if hasParameters || transcodes { return }
     let idle = "it has no effect: there are neither 'parameters' nor 'transcode = true'"
-    if own.format ?? .http != .http { own.settings["serializer"].map { warning($0, idle) } }
-    own.settings["on_conflict"].map { warning($0, idle) }
-    own.settings["query_style"].map { warning($0, idle) }
-    own.settings["encoding"].map { warning($0, idle) }
+    if own.format ?? .http != .http { own.settings["serializer"].map { reading.warning($0, idle) } }
+    own.settings["on_conflict"].map { reading.warning($0, idle) }
+    own.settings["query_style"].map { reading.warning($0, idle) }
+    own.settings["encoding"].map { reading.warning($0, idle) }
   }
 
   private func warnOfIdleTranscoding(_ own: SerializerDraft) {
     guard own.transcodes == true, let setting = own.settings["transcode"] else { return }
-    warning(
+    reading.warning(
       setting,
       "it does nothing with serializer = \"http\", which writes forms as they are; \"json\" and \"plist\" re-encode them"
     )
@@ -155,9 +157,9 @@ extension ConfigurationReading {
       let setting = own.settings["serializer"]
     else { return }
     if kinds[http...].contains(where: { $0 != .http }) {
-      warning(setting, "what stands behind \"http\" is never asked: \"http\" accepts every body")
+      reading.warning(setting, "what stands behind \"http\" is never asked: \"http\" accepts every body")
     } else if kinds.contains(where: { $0 != .http }), !(effective.removesNulls ?? false) {
-      warning(setting, "no body is checked: \"http\" accepts what the others do not")
+      reading.warning(setting, "no body is checked: \"http\" accepts what the others do not")
     }
   }
 
@@ -166,17 +168,23 @@ extension ConfigurationReading {
       effective.settings["serializer"] == nil || effective.kinds != nil,
       !(effective.kinds ?? [.http]).contains(.json)
     else { return }
-    warning(setting, "it has no effect: no serializer is \"json\"")
+    reading.warning(setting, "it has no effect: no serializer is \"json\"")
   }
-}
 
-extension ConfigurationReading {
   private func warnOfRootUnasked(_ own: ResponseDraft, effective: ResponseDraft) {
     guard own.jsonRoot != nil, let setting = own.settings["json"],
       effective.settings["serializer"] == nil || effective.kinds != nil,
       !(effective.kinds ?? [.http]).contains(.json)
     else { return }
-    warning(setting, "this has no effect: no serializer is \"json\"")
+    reading.warning(setting, "this has no effect: no serializer is \"json\"")
+  }
+
+  /// Warns of "violation" if nothing is checked.
+  private func warnOfIdleAnswer(_ own: ResponseDraft, effective: ResponseDraft) {
+    guard let answer = own.answer, answer.occasions.contains(.violation), !effective.judges,
+      let setting = own.settings["answer"]
+    else { return }
+    reading.warning(setting, "\"violation\" never comes: nothing in [rule.response] says what a response is held to")
   }
 }
 

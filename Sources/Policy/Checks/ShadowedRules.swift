@@ -36,7 +36,9 @@ struct ShadowedRules {
       isStrict: denies || refusesTunnels, matchesTunnels: connect != nil || !conditions.areAboutRequests,
       number: number)
     // A rule whose users are all unknown has already been reported: it matches nobody.
-    let shadow = conditions.users == [] ? nil : candidates(for: entry).first { Self.covers(entries[$0], entry) }
+    let shadow =
+      conditions[UserCondition.self]?.numbers == []
+      ? nil : candidates(for: entry).first { Self.covers(entries[$0], entry) }
     remember(entry)
     return shadow.map { entries[$0].number }
   }
@@ -69,7 +71,7 @@ struct ShadowedRules {
 
   private static func covers(_ wide: Entry, _ narrow: Entry) -> Bool {
     // Conditions on requests are not evaluated for a tunnel, so each kind of request is compared separately.
-    let schemes = narrow.compared.conditions.schemes
+    let schemes = narrow.compared.conditions.values(of: SchemeCondition.self)
     let hasTunnels = narrow.matchesTunnels && (schemes.isEmpty || schemes.contains(.https))
     if hasTunnels, !wide.matchesTunnels { return false }
     return coversDoubt(wide, narrow)

@@ -4,28 +4,37 @@
 
 import Bytes
 
-extension ConfigurationReading {
+struct TunnelChecks {
   /// Most hosts that a warning names.
   private static let mostHostsNamed = 4
 
-  func tunnelOutcomes() -> TunnelOutcomes {
-    let pins = defaultSecurity.pinSet?.isPinning ?? false
-    let isClosed = configuration.proxy.defaultAction == .deny
-    return TunnelOutcomes(
+  private let rules: [RuleDraft]
+  private let defaults: DefaultsDraft
+  private let outcomes: TunnelOutcomes
+  private let reading: ConfigurationReading
+
+  /// `isClosed`: only what rules list is reachable.
+  init(_ rules: [RuleDraft], _ defaults: DefaultsDraft, isClosed: Bool, reading: ConfigurationReading) {
+    self.rules = rules
+    self.defaults = defaults
+    self.reading = reading
+    let pins = defaults.security.pinSet?.isPinning ?? false
+    outcomes = TunnelOutcomes(
       rules.map { rule in
         TunnelOutcomes.Entry(
-          conditions: rule.conditions, connect: rule.connect, treatment: treatment(rule), enforces: rule.enforce,
-          isSound: rule.isSound)
+          conditions: rule.conditions, connect: rule.connect, treatment: Self.treatment(rule, defaults),
+          enforces: rule.enforce, isSound: rule.isSound)
       }, treatmentOfOthers: isClosed ? .deny : pins ? .verify : .tunnel, listsPorts: isClosed)
   }
 
-  private func treatment(_ rule: RuleDraft) -> ConnectTreatment {
+  private static func treatment(_ rule: RuleDraft, _ defaults: DefaultsDraft) -> ConnectTreatment {
     if rule.enforce, rule.action == .deny || rule.connect == .deny { return .deny }
     if let connect = rule.connect, connect != .deny { return connect }
-    return (rule.effectiveSecurity ?? defaultSecurity).pinSet?.isPinning ?? false ? .verify : .tunnel
+    return (rule.effectiveSecurity ?? defaults.security).pinSet?.isPinning ?? false ? .verify : .tunnel
   }
 
-  func warnOfTunnels(_ number: Int, _ outcomes: TunnelOutcomes) {
+  /// Warns about rule `number`.
+  func check(_ number: Int) {
     let rule = rules[number]
     warnOfSecrets(rule)
     warnOfPinsWithoutTLS(rule)
@@ -49,7 +58,7 @@ extension ConfigurationReading {
     }
     if namesPins, rule.action != .deny || !rule.enforce, !opaque.isEmpty, let setting = rule.security?.settings["pins"]
     {
-      warning(
+      reading.warning(
         setting,
         "these pins have no effect on tunnels: a rule with 'methods' or 'paths' does not decide a CONNECT; "
           + "name them in a rule without, or set 'connect'")
@@ -92,7 +101,7 @@ extension ConfigurationReading {
       add("headers")
     }
     for key in ["user_agent", "accept_language", "authorization"] { add(key) }
-    if SerializerDraft.merged(rule.request.serializer, inheriting: defaultRequest.serializer)?.serialization != nil {
+    if SerializerDraft.merged(rule.request.serializer, inheriting: defaults.request.serializer)?.serialization != nil {
       let own = ["parameters", "transcode"].filter { rule.request.settings[$0] != nil }
       for key in own.isEmpty ? ["serializer", "query_style", "encoding"] : own { add(key) }
     }
@@ -122,7 +131,7 @@ extension ConfigurationReading {
     let names = keys.map(\.name)
     let subject =
       names.count == 1 ? "\(names[0]) has" : names.dropLast().joined(separator: ", ") + " and \(names.last ?? "") have"
-    report(
+    reading.report(
       .warning, keys[0].setting.source, keys[0].setting.keyBegin,
       "\(subject) no effect on https\(place(finding)): programs reach it through tunnels, and "
         + "\(closing(finding.outcome, number)). \(advice(finding.outcome, number))")
@@ -132,10 +141,11 @@ extension ConfigurationReading {
     guard let key = keysOfConditions(rule).first else { return }
     let reason =
       finding.outcome.rule == nil ? "no rule allows one" : "\(decider(finding.outcome, number)) denies them"
-    report(
+    reading.report(
       .warning, key.setting.source, key.setting.keyBegin,
       "this rule allows no https: programs reach it through tunnels, and \(reason). Set connect = \"intercept\""
-        + (rule.conditions.schemes.isEmpty ? ", or schemes = [\"http\"] where only http is meant" : ""))
+        + (rule.conditions.values(of: SchemeCondition.self).isEmpty
+          ? ", or schemes = [\"http\"] where only http is meant" : ""))
   }
 
   private func place(_ finding: TunnelOutcomes.Finding) -> String {
@@ -170,7 +180,7 @@ extension ConfigurationReading {
   private func warnOfSecrets(_ rule: RuleDraft) {
     guard rule.action != .deny || !rule.enforce,
       rule.leavesByTLS == false || rule.leavesByTLS == nil && rule.matches(.http),
-      rule.conditions.ports != [Scheme.https.defaultPort], !isOfThisMachine(rule)
+      rule.conditions.values(of: PortCondition.self) != [Scheme.https.defaultPort], !isOfThisMachine(rule)
     else { return }
     var told: Set<String> = []
     func warn(_ setting: Setting, isDigest: Bool = false) {
@@ -180,7 +190,7 @@ extension ConfigurationReading {
         isDigest
         ? "digest answers, from which a weak password can be guessed, leave in the clear"
         : "the secret leaves in the clear"
-      report(
+      reading.report(
         .warning, setting.source, setting.keyBegin,
         "\(setting.title): \(what) where a program asks for http. Set upgrade = true, or schemes = [\"https\"]")
     }
@@ -212,10 +222,11 @@ extension ConfigurationReading {
 
   private func warnOfPinsWithoutTLS(_ rule: RuleDraft) {
     guard rule.security?.pinSet?.isPinning ?? false,
-      rule.leavesByTLS == false || rule.leavesByTLS == nil && rule.conditions.schemes == [.http],
+      rule.leavesByTLS == false
+        || rule.leavesByTLS == nil && rule.conditions.values(of: SchemeCondition.self) == [.http],
       rule.action != .deny || !rule.enforce, let setting = rule.security?.settings["pins"]
     else { return }
-    warning(
+    reading.warning(
       setting,
       "they have no effect: requests of this rule leave without TLS. Set upgrade = true, or leave 'schemes' out")
   }

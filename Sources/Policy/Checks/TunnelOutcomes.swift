@@ -22,7 +22,7 @@ struct TunnelOutcomes {
 
     var isAboutRequests: Bool { conditions.areAboutRequests }
     var decidesTunnels: Bool { allowsHTTPS && (connect != nil || !isAboutRequests) }
-    var allowsHTTPS: Bool { conditions.schemes.isEmpty || conditions.schemes.contains(.https) }
+    var allowsHTTPS: Bool { conditions.allow(.https) }
 
     /// Whether it holds whenever `narrow` does, considering only conditions on `subject`.
     func covers(_ narrow: Entry, _ subject: ConditionSubject) -> Bool {
@@ -126,7 +126,7 @@ struct TunnelOutcomes {
 
   private func outcomes(of number: Int, to host: HostPattern) -> Set<Outcome> {
     var outcomes: Set<Outcome> = []
-    let ports = entries[number].conditions.ports
+    let ports = ports(of: entries[number])
     // A rule that names port 80 means http.
     for port in ports.isEmpty ? [Scheme.https.defaultPort] : ports where port != Scheme.http.defaultPort {
       outcomes.formUnion(self.outcomes(of: number, to: host, port) ?? [])
@@ -147,7 +147,7 @@ struct TunnelOutcomes {
         return outcomes
       }
       guard entry.isSound else { return nil }
-      guard entry.allowsHTTPS, entry.conditions.ports.isEmpty || entry.conditions.ports.contains(port),
+      guard entry.allowsHTTPS, ports(of: entry).isEmpty || ports(of: entry).contains(port),
         !entry.conditions.isApart(from: rule.conditions)
       else { continue }
       let covers = entry.covers(rule, .sender)
@@ -178,8 +178,10 @@ struct TunnelOutcomes {
     }
   }
 
+  private func ports(of entry: Entry) -> [UInt16] { entry.conditions.values(of: PortCondition.self) }
+
   private func treatment(_ entry: Entry, _ port: UInt16) -> ConnectTreatment {
-    let isListed = !listsPorts || port == Scheme.https.defaultPort || entry.conditions.ports.contains(port)
+    let isListed = !listsPorts || port == Scheme.https.defaultPort || ports(of: entry).contains(port)
     return isListed || !entry.enforces ? entry.treatment : .deny
   }
 

@@ -61,7 +61,7 @@ public struct PolicyComparison: Sendable {
       comparing.compare(witness)
     } readsTunnel: { witness in
       [old, new].contains { policy in
-        let tunnel = policy.forecast(witness.request, witness.asker, own: own).last
+        let tunnel = Forecast(by: policy, of: witness.request, witness.asker, own: own).last
         return tunnel.isAllowed && tunnel.connect == .intercept
       }
     }
@@ -106,8 +106,8 @@ private struct Comparing {
   }
 
   mutating func compare(_ witness: Witness) {
-    let before = old.forecast(witness.request, witness.asker, absolute: witness.isAbsolute, own: own)
-    let after = new.forecast(witness.request, witness.asker, absolute: witness.isAbsolute, own: own)
+    let before = Forecast(by: old, of: witness.request, witness.asker, absolute: witness.isAbsolute, own: own)
+    let after = Forecast(by: new, of: witness.request, witness.asker, absolute: witness.isAbsolute, own: own)
     let kind: PolicyDifference.Kind
     var changes: [String] = []
     switch (before.verdict, after.verdict) {
@@ -118,7 +118,7 @@ private struct Comparing {
     case (.deny, .deny), (.allow, .allow), (.ask, .ask):
       kind = .otherwise
       if before.verdict != .deny { changes = changesOf(witness, before, after) }
-      if changes.isEmpty, old.name(of: before) == new.name(of: after) { return }
+      if changes.isEmpty, Self.rule(of: before, by: old)?.name == Self.rule(of: after, by: new)?.name { return }
     }
     let key = Key(
       kind: kind, old: before.last.decision.reason, new: after.last.decision.reason, oldRule: before.last.decision.rule,
@@ -142,11 +142,30 @@ private struct Comparing {
   }
 
   private func side(_ policy: Policy, _ witness: Witness, _ forecast: Forecast) -> PolicyDifference.Side {
-    let explanation = policy.explanation(witness, forecast, own)
+    let explanation = explanation(of: witness, forecast, by: policy)
     return PolicyDifference.Side(
-      verdict: forecast.verdict, rule: forecast.last.decision.rule.map { policy.rules[$0] },
+      verdict: forecast.verdict, rule: Self.rule(of: forecast, by: policy),
       sentence: ([explanation.verdictLine] + (forecast.last.block == nil ? [] : explanation.refusalLines)).joined(
         separator: "; "))
+  }
+
+  private static func rule(of forecast: Forecast, by policy: Policy) -> Rule? {
+    forecast.last.decision.rule.map { policy.rules[$0] }
+  }
+
+  /// The parents of its routes: `[http://proxy.example:3128]`.
+  private static func parents(of rule: Rule?) -> String {
+    let parents = rule?.routes.compactMap(\.parent) ?? []
+    let texts = parents.map { "\($0.kind.rawValue)://\($0.host.bytes.span.string):\($0.port)" }
+    return "[\(texts.joined(separator: ", "))]"
+  }
+
+  /// For the step that settles it. Rules that do not match are not examined.
+  private func explanation(of witness: Witness, _ forecast: Forecast, by policy: Policy) -> Explanation {
+    let isInside = witness.request.needsTunnel(absolute: witness.isAbsolute) && forecast.request == nil
+    return Explanation(
+      by: policy, of: isInside ? witness.request.tunnel : witness.request, witness.asker, own: own, atMost: 0,
+      saysWhatIsOpen: false)
   }
 
   mutating func changesOf(_ witness: Witness, _ before: Forecast, _ after: Forecast) -> [String] {
@@ -156,12 +175,13 @@ private struct Comparing {
       changes.append("connect \(words[0]) → \(words[1])")
     }
     let routes = [
-      old.routeNames(of: before.last.decision, on: nil), new.routeNames(of: after.last.decision, on: nil),
+      Route.names(of: before.last.decision, by: old, on: nil), Route.names(of: after.last.decision, by: new, on: nil),
     ].map { "[\($0.map(\.inTOML).joined(separator: ", "))]" }
     if routes[0] != routes[1] { changes.append("route \(routes[0]) → \(routes[1])") }
-    let parents = [old.parents(of: before.last.decision), new.parents(of: after.last.decision)]
+    let rules = [Self.rule(of: before, by: old), Self.rule(of: after, by: new)]
+    let parents = rules.map(Self.parents)
     if routes[0] == routes[1], parents[0] != parents[1] { changes.append("via \(parents[0]) → \(parents[1])") }
-    let targets = [old.target(of: before.last.decision), new.target(of: after.last.decision)]
+    let targets = rules.map { rule in (rule?.target).map { "\($0)" } ?? "none" }
     if targets[0] != targets[1] { changes.append("target \(targets[0]) → \(targets[1])") }
     // If only one of them intercepts the tunnel, the difference in `connect` shows it.
     guard (before.request == nil) == (after.request == nil) else { return changes }
@@ -175,8 +195,8 @@ private struct Comparing {
 
   /// Other differences, by their names in the JSON of `explain`.
   private func treatmentChanges(_ witness: Witness, _ before: Forecast, _ after: Forecast) -> [String] {
-    let one = old.explanation(witness, before, own).actions
-    let other = new.explanation(witness, after, own).actions
+    let one = explanation(of: witness, before, by: old).actions
+    let other = explanation(of: witness, after, by: new).actions
     var texts: [String: [String?]] = [:]
     for (key, value) in one { texts[key, default: [nil, nil]][0] = value.text }
     for (key, value) in other { texts[key, default: [nil, nil]][1] = value.text }
@@ -199,48 +219,51 @@ private struct Comparing {
   }
 }
 
-extension Policy {
-  /// The settings of the rule that asks about the request here and that do not apply in `next`, which allows it, by the
-  /// names that `diff` gives them; nil: no rule asks about it here, or it is not allowed there.
-  public func settings(
-    of request: NamedRequest, _ asker: Asker, lostIn next: Policy
-  ) -> (rule: Rule, names: [String])? {
+/// The settings of a rule that asks about a request, and that no longer apply once another policy allows the request.
+public struct LostSettings: Sendable {
+  /// The rule that asks.
+  public let rule: Rule
+  /// As `diff` names them.
+  public let names: [String]
+
+  /// nil: no rule of `earlier` asks about it, or `next` does not allow it.
+  public init?(of request: NamedRequest, _ asker: Asker, from earlier: Policy, in next: Policy) {
     // A rule about https:// without CONNECT allows no tunnel.
-    let isTunnelled = next.forecast(request, asker, own: .unknown).verdict == .allow
+    let isTunnelled = Forecast(by: next, of: request, asker).verdict == .allow
     let witness = Witness(request: request, asker: asker, isAbsolute: !isTunnelled)
-    let before = forecast(request, asker, absolute: !isTunnelled, own: .unknown)
-    let after = next.forecast(request, asker, absolute: !isTunnelled, own: .unknown)
-    guard before.verdict == .ask, after.verdict == .allow, let rule = before.last.decision.rule.map({ rules[$0] })
+    let before = Forecast(by: earlier, of: request, asker, absolute: !isTunnelled)
+    let after = Forecast(by: next, of: request, asker, absolute: !isTunnelled)
+    guard before.verdict == .ask, after.verdict == .allow,
+      let rule = before.last.decision.rule.map({ earlier.rules[$0] })
     else { return nil }
-    var comparing = Comparing(old: self, new: next, own: .unknown)
+    var comparing = Comparing(old: earlier, new: next, own: .unknown)
     // These follow from asking, and no rule has to set them.
     let derived = ["assurance", "refuses_clear_requests", "requires_tls", "tunnel_sni"]
     var names = comparing.changesOf(witness, before, after).map { String($0.prefix { $0 != " " }) }
     names.removeAll(where: derived.contains)
     let replacing = after.last.decision.rule.map { next.rules[$0] }
     if rule.denyAddresses != replacing?.denyAddresses { names.append("deny_addresses") }
-    return (rule, names)
+    self.rule = rule
+    self.names = names
   }
 
-  fileprivate func name(of forecast: Forecast) -> String? { forecast.last.decision.rule.map { rules[$0].name } }
-
-  /// The parents of its routes: `[http://proxy.example:3128]`.
-  fileprivate func parents(of decision: Decision) -> String {
-    let routes = decision.rule.map { rules[$0].routes } ?? []
-    let texts = routes.compactMap(\.parent).map { "\($0.kind.rawValue)://\($0.host.bytes.span.string):\($0.port)" }
-    return "[\(texts.joined(separator: ", "))]"
-  }
-
-  fileprivate func target(of decision: Decision) -> String {
-    decision.rule.flatMap { rules[$0].target }.map { "\($0)" } ?? "none"
-  }
-
-  /// For the step that settles it. Rules that do not match are not examined.
-  fileprivate func explanation(_ witness: Witness, _ forecast: Forecast, _ own: OwnAddresses) -> Explanation {
-    let isInside = witness.request.needsTunnel(absolute: witness.isAbsolute) && forecast.request == nil
-    return explain(
-      isInside ? witness.request.tunnel : witness.request, witness.asker, own: own,
-      atMost: 0, saysWhatIsOpen: false)
+  /// The first that is not empty of these requests of `asker`, and of clients that rules which ask are about.
+  public init?(ofAny requests: [NamedRequest], _ asker: Asker, from earlier: Policy, in next: Policy) {
+    let askers =
+      [asker]
+      + earlier.rules.filter { $0.action == .ask }.map { rule in
+        var fitted = asker
+        for condition in rule.conditions.all { condition.fit(&fitted) }
+        return fitted
+      }
+    for request in requests {
+      for asker in askers {
+        guard let found = Self(of: request, asker, from: earlier, in: next), !found.names.isEmpty else { continue }
+        self = found
+        return
+      }
+    }
+    return nil
   }
 }
 

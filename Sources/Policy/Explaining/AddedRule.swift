@@ -2,85 +2,80 @@
 
 import Bytes
 
-extension Policy {
-  /// What lets requests pass that rule `name` denies: a rule before it; nil: nothing does. `address`: as below.
-  public func allowance(before name: String, address: IPAddress?) -> Rule? {
-    guard let place = rules.firstIndex(where: { $0.name == name }) else { return nil }
-    let added = rules[place].conditions
+/// A rule that was just added, in the policy that has it.
+public struct AddedRule {
+  private let policy: Policy
+  private let place: Int
+  /// Of the client, if the rule names none.
+  private let address: IPAddress?
+
+  private var rule: Rule { policy.rules[place] }
+
+  /// nil: the policy has no rule of the name.
+  public init?(_ name: String, in policy: Policy, address: IPAddress?) {
+    guard let place = policy.rules.firstIndex(where: { $0.name == name }) else { return nil }
+    self.policy = policy
+    self.place = place
+    self.address = address
+  }
+
+  /// What lets requests pass that it denies: a rule before it; nil: nothing does.
+  public var allowance: Rule? {
+    let added = rule.conditions
     // About one kind of request, or about one tunnel.
-    if !added.methods.isEmpty || added.schemes == [.https] && !added.ports.isEmpty {
-      let found = specimen(of: rules[place], address: address)
-      return found.flatMap { $0.decision.verdict == .deny || $0.rule === rules[place] ? nil : $0.rule }
+    if !added.values(of: MethodCondition.self).isEmpty
+      || added.values(of: SchemeCondition.self) == [.https] && !added.values(of: PortCondition.self).isEmpty
+    {
+      return specimen.flatMap { $0.decision.verdict == .deny || $0.rule === rule ? nil : $0.rule }
     }
     let hosts = CoveredHosts(added.hosts)
-    return rules[..<place].first { rule in
+    return policy.rules[..<place].first { rule in
       let conditions = rule.conditions
       let patterns = conditions.hosts.isEmpty ? [.any] : conditions.hosts
       return (rule.action == .allow || !rule.enforce) && !conditions.isApart(from: added)
-        && Self.meet(conditions.ports, added.ports) && Self.meet(conditions.schemes, added.schemes)
-        && Self.meet(conditions.units, added.units)
+        && Self.meet(PortCondition.self, conditions, with: added)
+        && Self.meet(SchemeCondition.self, conditions, with: added)
+        && Self.meet(UnitCondition.self, conditions, with: added)
         && patterns.contains { hosts.covers([$0]) || CoveredHosts([$0]).covers(added.hosts) }
     }
   }
 
-  /// Of conditions that list values; an empty list means any.
-  private static func meet<Value: Equatable>(_ one: [Value], _ other: [Value]) -> Bool {
-    one.isEmpty || other.isEmpty || one.contains { other.contains($0) }
+  /// Whether both list a value; a condition that is not there takes any.
+  private static func meet<Condition: ListCondition>(
+    _ kind: Condition.Type, _ one: Rule.Conditions, with other: Rule.Conditions
+  ) -> Bool {
+    let (one, other) = (one.values(of: kind), other.values(of: kind))
+    return one.isEmpty || other.isEmpty || one.contains { other.contains($0) }
   }
 
-  /// The rule that decides a request that rule `name`, which allows one kind of request to one host, is about; nil:
-  /// that rule does, or the request is allowed anyway. `address`: of the client, if the rule names none.
-  public func decider(insteadOf name: String, address: IPAddress?) -> Rule? {
-    guard let added = rules.first(where: { $0.name == name }), let found = specimen(of: added, address: address) else {
-      return nil
-    }
-    return found.decision.verdict == .allow || found.rule === added ? nil : found.rule
+  /// If it allows one kind of request to one host, the rule that decides such a request; nil: this one does, or the
+  /// request is allowed anyway.
+  public var decider: Rule? {
+    specimen.flatMap { $0.decision.verdict == .allow || $0.rule === rule ? nil : $0.rule }
   }
 
-  /// The settings that a request no longer has since rule `name` allows it, which a rule of `earlier` asked about.
-  public func loss(by name: String, since earlier: Policy, address: IPAddress?) -> (rule: Rule, names: [String])? {
-    guard let added = rules.first(where: { $0.name == name }),
-      let (request, asker) = example(of: added, address: address)
-    else { return nil }
-    return earlier.settings(of: request, asker, lostIn: self)
-  }
-
-  /// The same for these requests of `asker`, and of clients that rules which ask are about.
-  public func loss(of requests: [NamedRequest], _ asker: Asker, since earlier: Policy) -> (rule: Rule, names: [String])?
-  {
-    let askers =
-      [asker]
-      + earlier.rules.filter { $0.action == .ask }.map { rule in
-        var fitted = asker
-        for condition in rule.conditions.all { condition.fit(&fitted) }
-        return fitted
-      }
-    for request in requests {
-      for asker in askers {
-        if let found = earlier.settings(of: request, asker, lostIn: self), !found.names.isEmpty { return found }
-      }
-    }
-    return nil
+  /// The settings that a request no longer has since the rule allows it, which a rule of `earlier` asked about.
+  public func loss(since earlier: Policy) -> LostSettings? {
+    example.flatMap { LostSettings(of: $0.request, $0.asker, from: earlier, in: policy) }
   }
 
   /// What is decided of a request that the rule is about.
-  private func specimen(of added: Rule, address: IPAddress?) -> Explanation? {
-    example(of: added, address: address).map { explain($0.request, $0.asker, own: .unknown) }
-  }
+  private var specimen: Explanation? { example.map { Explanation(by: policy, of: $0.request, $0.asker) } }
 
   /// A request that the rule is about.
-  private func example(of added: Rule, address: IPAddress?) -> (request: NamedRequest, asker: Asker)? {
-    guard let host = added.conditions.hosts.first else { return nil }
-    let conditions = added.conditions
+  private var example: (request: NamedRequest, asker: Asker)? {
+    let conditions = rule.conditions
+    guard let host = conditions.hosts.first else { return nil }
     var asker = Asker()
     for condition in conditions.all { condition.fit(&asker) }
     if asker.sender.address == nil { asker.sender.address = address }
-    let port = conditions.ports.first.map { ":\($0)" } ?? ""
+    let port = conditions.values(of: PortCondition.self).first.map { ":\($0)" } ?? ""
     let text = "\(host)".contains(":") ? "[\(host)]" : "\(host)"
-    let path = conditions.paths.first.map { String(decoding: $0.example, as: UTF8.self) } ?? "/"
-    let scheme = conditions.schemes.first ?? .https
+    let path =
+      conditions.values(of: PathsCondition.self).first.map { String(decoding: $0.example, as: UTF8.self) } ?? "/"
+    let scheme = conditions.values(of: SchemeCondition.self).first ?? .https
     guard
-      case .success(let request) = conditions.methods.first.map({ method in
+      case .success(let request) = conditions.values(of: MethodCondition.self).first.map({ method in
         NamedRequest.read(method: method, url: "\(scheme.rawValue)://\(text)\(port)\(path)")
       }) ?? NamedRequest.read(method: "CONNECT", url: "\(text)\(port.isEmpty ? ":443" : port)")
     else { return nil }

@@ -16,20 +16,13 @@ public struct CacheExplanation: Sendable {
   var isUsed: Bool { method == "GET" || method == "HEAD" }
 }
 
-extension Policy {
+extension CacheExplanation {
   /// nil if nothing is stored, and nothing has to be.
-  func cacheExplanation(of decision: Decision, method: String) -> CacheExplanation? {
-    let rule = cache(of: decision)
-    let policy = request(of: decision).cachePolicy
-    if rule == nil, policy != .returnCacheDontLoad { return nil }
-    return CacheExplanation(
-      rule: rule, policy: policy, resumes: request(of: decision).resumesDownloads, method: method)
-  }
-
-  /// What is stored of responses to requests of `decision`; nil: nothing.
-  public func cache(of decision: Decision) -> CacheRule? {
-    guard configuration.cache != nil, let rule = decision.rule else { return nil }
-    return rules[rule].cache
+  init?(by policy: Policy, of decision: Decision, method: String) {
+    let rule = policy.cache(of: decision)
+    let request = policy.request(of: decision)
+    if rule == nil, request.cachePolicy != .returnCacheDontLoad { return nil }
+    self.init(rule: rule, policy: request.cachePolicy, resumes: request.resumesDownloads, method: method)
   }
 }
 

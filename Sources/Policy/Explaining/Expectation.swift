@@ -124,30 +124,52 @@ public struct FailedExpectation: Sendable {
   }
 }
 
-extension Policy {
-  /// Every expectation with its result, in the order of the files. `own`: returns the addresses of the machine; called
-  /// once, and only if an address can matter.
-  public func checkExpectations(own: () -> OwnAddresses) -> [(expectation: Expectation, outcome: ExpectationOutcome)] {
-    if expectations.isEmpty { return [] }
+/// Every expectation of a policy with its outcome, in the order of the files.
+public struct ExpectationReport: Sendable {
+  /// Each with what came of it.
+  public let results: [(expectation: Expectation, outcome: ExpectationOutcome)]
+
+  /// `own`: returns the addresses of the machine; called once, and only if an address can matter.
+  public init(on policy: Policy, own: () -> OwnAddresses) {
+    let expectations = policy.expectations
     let asksForAddress =
-      expectations.contains { $0.request.host.address != nil } || rules.contains { $0.target?.host.address != nil }
+      expectations.contains { $0.request.host.address != nil }
+      || !expectations.isEmpty && policy.rules.contains { $0.target?.host.address != nil }
     let addresses = asksForAddress ? own() : .unknown
-    return expectations.map { ($0, check($0, own: addresses)) }
+    results = expectations.map { ($0, ExpectationOutcome(of: $0, by: policy, own: addresses)) }
   }
 
-  /// The expectations that fail.
-  public func failedExpectations(own: () -> OwnAddresses) -> [FailedExpectation] {
-    checkExpectations(own: own).compactMap {
-      if case .fails(let failure) = $0.outcome { failure } else { nil }
-    }
+  /// Those that fail.
+  public var failures: [FailedExpectation] {
+    results.compactMap { if case .fails(let failure) = $0.outcome { failure } else { nil } }
+  }
+}
+
+extension ExpectationOutcome {
+  init(of expectation: Expectation, by policy: Policy, own: OwnAddresses = .unknown) {
+    self = ExpectationCheck(expectation, policy, own: own).outcome
+  }
+}
+
+/// The check of one expectation.
+private struct ExpectationCheck {
+  let expectation: Expectation
+  let policy: Policy
+  let own: OwnAddresses
+  let forecast: Forecast
+
+  init(_ expectation: Expectation, _ policy: Policy, own: OwnAddresses) {
+    self.expectation = expectation
+    self.policy = policy
+    self.own = own
+    forecast = Forecast(
+      by: policy, of: expectation.request, expectation.asker, absolute: expectation.isAbsolute, own: own)
   }
 
-  func check(_ expectation: Expectation, own: OwnAddresses = .unknown) -> ExpectationOutcome {
-    let forecast = forecast(
-      expectation.request, expectation.asker, absolute: expectation.isAbsolute, own: own)
+  var outcome: ExpectationOutcome {
     var shortfalls: [FailedExpectation.Shortfall] = []
     for placed in expectation.wishes {
-      switch seen(placed.wish, forecast, expectation) {
+      switch seen(placed.wish) {
       case .asWished: continue
       case .unread(let field): return .unread(field: field)
       case .other(let seen):
@@ -157,9 +179,7 @@ extension Policy {
       }
     }
     if shortfalls.isEmpty { return .holds }
-    return .fails(
-      FailedExpectation(
-        expectation: expectation, shortfalls: shortfalls, reasons: reasons(expectation, forecast, own)))
+    return .fails(FailedExpectation(expectation: expectation, shortfalls: shortfalls, reasons: reasons))
   }
 
   /// The result for one expected value.
@@ -171,13 +191,13 @@ extension Policy {
     init(_ isAsWished: Bool, _ seen: @autoclosure () -> String) { self = isAsWished ? .asWished : .other(seen()) }
   }
 
-  private func seen(_ wish: Expectation.Wish, _ forecast: Forecast, _ expectation: Expectation) -> Sight {
+  private func seen(_ wish: Expectation.Wish) -> Sight {
     let decision = forecast.last.decision
     switch wish {
     case .verdict(let verdict):
       return Sight(forecast.verdict == verdict, "\"\(forecast.verdict.rawValue)\"")
     case .rule(let name):
-      let seen = decision.rule.map { rules[$0].name }
+      let seen = decision.rule.map { policy.rules[$0].name }
       return Sight(seen == name, seen.map { "\"\($0)\"" } ?? "no rule")
     case .connect(let connect):
       // A tunnel to a denied address does not open, whatever its rule says.
@@ -185,36 +205,27 @@ extension Policy {
       return Sight(seen == connect, seen.map { "\"\($0.rawValue)\"" } ?? "no tunnel")
     case .firstRoute(let name):
       guard forecast.last.isAllowed else { return .other("nothing leaves") }
-      let names = routeNames(of: decision, on: expectation.asker.link)
+      let names = Route.names(of: decision, by: policy, on: expectation.asker.link)
       return Sight(names.first == name, names.isEmpty ? "no route that holds" : Self.list(names))
     case .routes(let wished):
       guard forecast.last.isAllowed else { return .other("nothing leaves") }
-      let names = routeNames(of: decision, on: expectation.asker.link)
+      let names = Route.names(of: decision, by: policy, on: expectation.asker.link)
       return Sight(names == wished, Self.list(names))
-    case .field(let name, let wish): return seen(name, wish, forecast)
+    case .field(let name, let wish): return seen(name, wish)
     }
-  }
-
-  /// The routes for a request of the decision, without those whose `when` does not hold on `link`.
-  func routeNames(of decision: Decision, on link: ReachabilityStatus?) -> [String] {
-    let routes = decision.rule.map { rules[$0].routes } ?? []
-    if routes.isEmpty { return [Route.direct.name] }
-    return routes.filter { route in
-      link.map { route.links.isEmpty || route.links.contains($0) } ?? true
-    }.map(\.name)
   }
 
   private static func list(_ names: [String]) -> String {
     "[\(names.map { "\"\($0)\"" }.joined(separator: ", "))]"
   }
 
-  private func seen(_ name: String, _ wish: Expectation.FieldWish, _ forecast: Forecast) -> Sight {
+  private func seen(_ name: String, _ wish: Expectation.FieldWish) -> Sight {
     guard forecast.last.isAllowed else { return Sight(wish == .absent, "nothing leaves") }
     guard forecast.request != nil else {
       let connect = forecast.tunnel?.connect?.rawValue ?? ""
       return .other("a tunnel that the proxy does not read (connect = \"\(connect)\")")
     }
-    let edits = request(of: forecast.last.decision)
+    let edits = policy.request(of: forecast.last.decision)
     let lower = name.utf8.map { $0.asciiLowercased }
     let isDigest = edits.digest != nil && name.lowercased() == "authorization"
     guard let line = (edits.fields.set + edits.fields.defaults).first(where: { $0.name == lower }) else {
@@ -243,11 +254,11 @@ extension Policy {
   /// Most rules that are examined in search of the expected one.
   private static let mostPassedOver = 10_000
 
-  private func reasons(_ expectation: Expectation, _ forecast: Forecast, _ own: OwnAddresses) -> [String] {
+  private var reasons: [String] {
     let isInside = expectation.request.needsTunnel(absolute: expectation.isAbsolute)
     let asked = isInside && forecast.request == nil ? expectation.request.tunnel : expectation.request
-    let explanation = explain(
-      asked, expectation.asker, own: own, atMost: Self.mostPassedOver)
+    let explanation = Explanation(
+      by: policy, of: asked, expectation.asker, own: own, atMost: Self.mostPassedOver)
     var reasons = [explanation.verdictLine] + explanation.refusalLines
     if forecast.last.refusesRawPath {
       reasons.append("the path has bytes above 0x7f, and the rule has no encode_path = true")
@@ -258,17 +269,20 @@ extension Policy {
           + "(connect = \"\(forecast.tunnel?.connect?.rawValue ?? "")\")")
     }
     for case .rule(let name?) in expectation.wishes.map(\.wish) {
-      reasons += whyNot(name, explanation, forecast.last.decision.rule)
+      reasons += whyNot(name, explanation)
     }
     return reasons
   }
 
   /// Why the expected rule does not decide.
-  private func whyNot(_ name: String, _ explanation: Explanation, _ deciding: Int?) -> [String] {
+  private func whyNot(_ name: String, _ explanation: Explanation) -> [String] {
     if let passed = explanation.passedOver.first(where: { $0.rule == name }) {
       return ["rule '\(name)' (\(passed.location)) does not match: \(passed.text)"]
     }
-    guard let number = rules.firstIndex(where: { $0.name == name }), let deciding, number > deciding else { return [] }
+    let rules = policy.rules
+    guard let number = rules.firstIndex(where: { $0.name == name }), let deciding = forecast.last.decision.rule,
+      number > deciding
+    else { return [] }
     return ["rule '\(name)' (\(rules[number].location)) comes after it"]
   }
 }

@@ -93,16 +93,27 @@ public struct Explanation: Sendable {
   public var note: String? = nil
 }
 
-extension Policy {
+extension Explanation {
+  /// A request that is given in words.
+  public init(
+    by policy: Policy, of request: NamedRequest, _ asker: Asker, own: OwnAddresses = .unknown,
+    atMost passedOver: Int = .max, saysWhatIsOpen: Bool = true
+  ) {
+    self.init(
+      by: policy, method: request.method, scheme: request.isHTTPS ? .https : .http, host: request.host,
+      port: request.port, path: request.path, isTunnel: request.isTunnel, asker, own: own, query: request.query,
+      atMost: passedOver, saysWhatIsOpen: saysWhatIsOpen)
+  }
+
   /// Explains a request. `path` is without the query, and empty for a tunnel. Facts that `asker` does not give count as
   /// unknown. `own`: the addresses of the machine. `query`, with its question mark, is shown but has no influence. At
   /// most `mostPassedOver` rules that do not match are examined. `saysWhatIsOpen`: whether to report facts that rules
   /// depend on and the question leaves open.
-  public func explain(
-    method: String, scheme: Scheme, host: CanonicalHost, port: UInt16, path: String, isTunnel: Bool,
+  public init(
+    by policy: Policy, method: String, scheme: Scheme, host: CanonicalHost, port: UInt16, path: String, isTunnel: Bool,
     _ asker: Asker = Asker(), own: OwnAddresses = .unknown, query: String = "",
     atMost mostPassedOver: Int = .max, saysWhatIsOpen: Bool = true
-  ) -> Explanation {
+  ) {
     let methodBytes = Array(method.utf8)
     let pathBytes = Array(path.utf8)
     let facts = RequestFacts(
@@ -110,84 +121,103 @@ extension Policy {
       sender: asker.sender, link: asker.link ?? .unknown, wall: asker.wall)
     var workspace = DecisionWorkspace()
     workspace.host = host
-    var paths = PathReadings()
-    if !isTunnel { paths.set(pathBytes.span) }
-    let ruling = ruling(facts, &workspace)
-    let asked = ruling.asked
-    let mapping = ruling.mapping
+    let ruling = Ruling(by: policy, of: facts, &workspace)
     let seen = SeenRequest(method: method, scheme: scheme, host: host, port: port, path: path, asker: asker)
-    var context = ConditionContext(host: host, paths: paths)
-    var passedOver: [Explanation.PassedOver] = []
-    let before = asked.rule ?? rules.count
-    for rule in rules[..<min(before, mostPassedOver)] {
-      guard let failure = rule.firstFailure(facts, &context) else { continue }
-      passedOver.append(Explanation.PassedOver(rule, failure, seen, paths))
-    }
-    let looked = saysWhatIsOpen ? asked.rule.map { $0 + 1 } ?? rules.count : 0
-    let assumptions = asker.assumptions(of: rules.prefix(looked)) { rule, asker in
-      let facts = RequestFacts(
-        scheme: scheme, port: port, method: methodBytes.span, path: pathBytes.span, isTunnel: isTunnel,
-        sender: asker.sender, link: asker.link ?? .unknown, wall: asker.wall)
-      return rule.firstFailure(facts, &context) == nil
-    }
-    let reading = asked.rule.flatMap { rules[$0].pathCondition.denyingReading(paths) }
-    let mapped = mapping.flatMap { mapping in
-      asked.rule.map { number in
-        Explanation.Mapped(
-          url: mapping.target.url(of: mapping.path) + query, rule: rules[number].name,
-          location: rules[number].location, escape: ruling.objection == nil ? nil : mapping.escape)
+    let examination = Examination(
+      of: policy.rules, deciding: ruling.asked.rule, seen, isTunnel: isTunnel, atMost: mostPassedOver,
+      saysWhatIsOpen: saysWhatIsOpen)
+    let mapped = ruling.mapping.flatMap { mapping in
+      ruling.asked.rule.map { number in
+        Mapped(
+          url: mapping.target.url(of: mapping.path) + query, rule: policy.rules[number].name,
+          location: policy.rules[number].location, escape: ruling.objection == nil ? nil : mapping.escape)
       }
     }
-    return explanation(
-      of: ruling.decision.asTunnel(connect: isTunnel ? treatment(of: ruling.decision) : nil), seen, query: query,
-      to: mapping?.target, mapped, isTunnel: isTunnel, passedOver,
-      before - min(before, mostPassedOver), reading, assumptions, own)
+    self.init(
+      by: policy, of: ruling.decision.asTunnel(connect: isTunnel ? policy.treatment(of: ruling.decision) : nil), seen,
+      query: query, isTunnel: isTunnel, to: ruling.mapping?.target, mapped: mapped, examination: examination, own: own)
   }
 
-  private func explanation(
-    of decision: Decision, _ seen: SeenRequest, query: String, to target: RuleTarget?, _ mapped: Explanation.Mapped?,
-    isTunnel: Bool,
-    _ passedOver: [Explanation.PassedOver], _ passedOverMore: Int,
-    _ pathReading: PathReadingText?, _ assumptions: [Explanation.Assumption], _ own: OwnAddresses
-  ) -> Explanation {
-    let edits = request(of: decision)
-    let tls = securityExplanation(
-      of: decision, scheme: target?.scheme ?? seen.scheme, host: target?.host ?? seen.host,
+  private init(
+    by policy: Policy, of decision: Decision, _ seen: SeenRequest, query: String, isTunnel: Bool,
+    to target: RuleTarget?, mapped: Mapped?, examination: Examination, own: OwnAddresses
+  ) {
+    let rule = decision.rule.map { policy.rules[$0] }
+    let edits = policy.request(of: decision)
+    let tls = SecurityExplanation(
+      by: policy, of: decision, scheme: target?.scheme ?? seen.scheme, host: target?.host ?? seen.host,
       port: target?.port ?? seen.port, isTunnel: isTunnel)
     let written = Set(edits.fields.set.map(\.name))
     let isLookedInto = !isTunnel && decision.verdict != .deny
     let isEcho = EchoMethod.includes(Array(seen.method.utf8).span)
-    return Explanation(
+    self.init(
       request: seen.text(query: query, isTunnel: isTunnel), isTunnel: isTunnel, port: seen.port,
-      decision: decision, rule: decision.rule.map { rules[$0] }, passedOver: passedOver,
-      passedOverMore: passedOverMore, pathReading: pathReading,
-      upgrades: decision.rule.flatMap { rules[$0].upgrades },
-      protocols: decision.rule.map { rules[$0].protocols }.flatMap { $0 == HTTPProtocol.allCases ? nil : $0 },
+      decision: decision, rule: rule, passedOver: examination.passedOver,
+      passedOverMore: examination.passedOverMore, pathReading: examination.pathReading,
+      upgrades: rule?.upgrades,
+      protocols: rule.map(\.protocols).flatMap { $0 == HTTPProtocol.allCases ? nil : $0 },
       mapped: mapped,
-      redirects: decision.rule.flatMap { rules[$0].redirects == .pass ? nil : rules[$0].redirects },
+      redirects: rule.flatMap { $0.redirects == .pass ? nil : $0.redirects },
       removed: edits.fields.removed.filter { !written.contains($0) }.map { $0.span.string }
         .filter { edits.digest == nil || $0 != "authorization" },
       answersDigest: edits.digest != nil,
-      set: isEcho ? [] : edits.fields.set.map(Explanation.Field.init),
-      defaults: isEcho ? [] : edits.fields.defaults.map(Explanation.Field.init),
+      set: isEcho ? [] : edits.fields.set.map(Field.init),
+      defaults: isEcho ? [] : edits.fields.defaults.map(Field.init),
       timeoutMilliseconds: edits.timeoutMilliseconds, cookies: edits.cookies, encodesPath: edits.encodesPath,
-      serializer: sendingExplanation(of: decision, seen, isTunnel: isTunnel),
-      response: isLookedInto ? responseExplanation(of: decision) : nil,
-      cache: isLookedInto ? cacheExplanation(of: decision, method: seen.method) : nil, security: tls,
-      routes: routeExplanation(of: decision), assumptions: assumptions,
+      serializer: Self.sending(by: policy, of: decision, method: seen.method, isTunnel: isTunnel),
+      response: isLookedInto ? ResponseExplanation(by: policy, of: decision) : nil,
+      cache: isLookedInto ? CacheExplanation(by: policy, of: decision, method: seen.method) : nil, security: tls,
+      routes: RouteExplanation(by: policy, of: decision), assumptions: examination.assumptions,
       address: (target?.host ?? seen.host).address.map {
-        Explanation.AddressVerdict(
-          address: $0, block: denyingBlock($0, rule: decision.rule, isOwn: own.contains),
-          isOfRule: decision.rule.map { rules[$0].enforce && rules[$0].denyAddresses != nil } ?? false)
+        AddressVerdict(
+          address: $0, block: policy.denyingBlock($0, rule: decision.rule, isOwn: own.contains),
+          isOfRule: rule.map { $0.enforce && $0.denyAddresses != nil } ?? false)
       })
   }
 
   /// What is done to parameters and bodies, and how bytes are sent; nil if that depends on another request.
-  private func sendingExplanation(of decision: Decision, _ seen: SeenRequest, isTunnel: Bool) -> SerializerExplanation?
-  {
+  private static func sending(
+    by policy: Policy, of decision: Decision, method: String, isTunnel: Bool
+  ) -> SerializerExplanation? {
     if decision.verdict == .deny { return nil }
-    if !isTunnel { return serializerExplanation(of: decision, method: seen.method) }
-    return treatment(of: decision) == .intercept ? nil : closedTunnelExplanation(of: decision)
+    if !isTunnel { return SerializerExplanation(by: policy, of: decision, method: method) }
+    return policy.treatment(of: decision) == .intercept
+      ? nil : SerializerExplanation(by: policy, ofClosedTunnel: decision)
+  }
+}
+
+/// What the rules say, one by one, of a request that rule `deciding` decides.
+private struct Examination {
+  private(set) var passedOver: [Explanation.PassedOver] = []
+  let passedOverMore: Int
+  let pathReading: PathReadingText?
+  let assumptions: [Explanation.Assumption]
+
+  init(
+    of rules: [Rule], deciding: Int?, _ seen: SeenRequest, isTunnel: Bool, atMost mostPassedOver: Int,
+    saysWhatIsOpen: Bool
+  ) {
+    let method = Array(seen.method.utf8)
+    let path = Array(seen.path.utf8)
+    var paths = PathReadings()
+    if !isTunnel { paths.set(path.span) }
+    var context = ConditionContext(host: seen.host, paths: paths)
+    func failure(of rule: Rule, _ asker: Asker) -> Rule.Failure? {
+      let facts = RequestFacts(
+        scheme: seen.scheme, port: seen.port, method: method.span, path: path.span, isTunnel: isTunnel,
+        sender: asker.sender, link: asker.link ?? .unknown, wall: asker.wall)
+      return rule.firstFailure(facts, &context)
+    }
+    let before = deciding ?? rules.count
+    let examined = min(before, mostPassedOver)
+    passedOverMore = before - examined
+    for rule in rules[..<examined] {
+      guard let failure = failure(of: rule, seen.asker) else { continue }
+      passedOver.append(Explanation.PassedOver(rule, failure, seen, paths))
+    }
+    let looked = saysWhatIsOpen ? deciding.map { $0 + 1 } ?? rules.count : 0
+    assumptions = seen.asker.assumptions(of: rules.prefix(looked)) { rule, asker in failure(of: rule, asker) == nil }
+    pathReading = deciding.flatMap { rules[$0].pathCondition.denyingReading(paths) }
   }
 }
 
@@ -217,16 +247,6 @@ extension Explanation.PassedOver {
         failed is PathsCondition
         ? rule.pathCondition.seen(Array(request.path.utf8).span, paths) : type(of: failed).seen(request)
     }
-  }
-}
-
-extension Rule {
-  /// Most elements of a list that are shown as expected.
-  private static let mostNamed = 8
-
-  static func list(_ words: [String]) -> String {
-    let named = words.prefix(mostNamed).joined(separator: ", ")
-    return words.count > mostNamed ? "\(named) and \(words.count - mostNamed) more" : named
   }
 }
 

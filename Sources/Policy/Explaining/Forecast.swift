@@ -19,13 +19,12 @@ struct Ruling {
   var decision: Decision { objection ?? asked }
 }
 
-extension Policy {
+extension Ruling {
   /// The host is in `workspace`. If the rule has a target, it is the target's afterwards.
-  func ruling(_ facts: borrowing RequestFacts, _ workspace: inout DecisionWorkspace) -> Ruling {
-    let asked = decide(facts, &workspace)
-    let mapping = self.mapping(of: asked, facts, &workspace)
-    return Ruling(
-      asked: asked, mapping: mapping, objection: mapping?.objection.flatMap { $0.verdict == .deny ? $0 : nil })
+  init(by policy: Policy, of facts: borrowing RequestFacts, _ workspace: inout DecisionWorkspace) {
+    asked = policy.decide(facts, &workspace)
+    mapping = policy.mapping(of: asked, facts, &workspace)
+    objection = mapping?.objection.flatMap { $0.verdict == .deny ? $0 : nil }
   }
 }
 
@@ -55,13 +54,13 @@ public struct Forecast: Sendable {
   /// The step that settles it: the last one.
   public let last: Step
 
-  init(tunnel: Step, request: Step?) {
+  private init(tunnel: Step, request: Step?) {
     self.tunnel = tunnel
     self.request = request
     last = request ?? tunnel
   }
 
-  init(request: Step) {
+  private init(request: Step) {
     tunnel = nil
     self.request = request
     last = request
@@ -75,36 +74,45 @@ extension NamedRequest {
   public func needsTunnel(absolute: Bool) -> Bool { isHTTPS && !isTunnel && !absolute }
 }
 
-extension Policy {
+extension Forecast {
   /// `absolute`: the request is sent directly, without CONNECT. `own`: the addresses of the machine.
-  public func forecast(
-    _ request: NamedRequest, _ asker: Asker = Asker(), absolute: Bool = false, own: OwnAddresses = .unknown
-  ) -> Forecast {
+  public init(
+    by policy: Policy, of request: NamedRequest, _ asker: Asker = Asker(), absolute: Bool = false,
+    own: OwnAddresses = .unknown
+  ) {
     var workspace = DecisionWorkspace()
-    guard request.needsTunnel(absolute: absolute) else {
-      let step = step(request, asker, own, &workspace)
-      return request.isTunnel ? Forecast(tunnel: step, request: nil) : Forecast(request: step)
+    func step(_ request: NamedRequest) -> Step {
+      Step(by: policy, of: request, asker, own: own, &workspace)
     }
-    let tunnel = step(request.tunnel, asker, own, &workspace)
+    guard request.needsTunnel(absolute: absolute) else {
+      let step = step(request)
+      if request.isTunnel { self.init(tunnel: step, request: nil) } else { self.init(request: step) }
+      return
+    }
+    let tunnel = step(request.tunnel)
     let isRead = tunnel.isAllowed && tunnel.connect == .intercept
-    return Forecast(tunnel: tunnel, request: isRead ? step(request, asker, own, &workspace) : nil)
+    self.init(tunnel: tunnel, request: isRead ? step(request) : nil)
   }
+}
 
-  private func step(
-    _ request: NamedRequest, _ asker: Asker, _ own: OwnAddresses, _ workspace: inout DecisionWorkspace
-  ) -> Forecast.Step {
+extension Forecast.Step {
+  fileprivate init(
+    by policy: Policy, of request: NamedRequest, _ asker: Asker, own: OwnAddresses, _ workspace: inout DecisionWorkspace
+  ) {
     let method = Array(request.method.utf8)
     let path = Array(request.path.utf8)
     workspace.host = request.host
-    let ruling = ruling(
-      RequestFacts(
+    let ruling = Ruling(
+      by: policy,
+      of: RequestFacts(
         scheme: request.isHTTPS ? .https : .http, port: request.port, method: method.span, path: path.span,
         isTunnel: request.isTunnel, sender: asker.sender, link: asker.link ?? .unknown, wall: asker.wall), &workspace)
-    let decision = ruling.decision.asTunnel(connect: request.isTunnel ? treatment(of: ruling.decision) : nil)
+    let treatment = request.isTunnel ? policy.treatment(of: ruling.decision) : nil
+    let decision = ruling.decision.asTunnel(connect: treatment)
     let address = (ruling.mapping?.target.host ?? request.host).address
-    return Forecast.Step(
-      decision: decision, connect: request.isTunnel ? treatment(of: decision) : nil,
-      block: address.flatMap { denyingBlock($0, rule: decision.rule, isOwn: own.contains) },
-      refusesRawPath: request.isRawPath && decision.verdict != .deny && !self.request(of: decision).encodesPath)
+    self.init(
+      decision: decision, connect: request.isTunnel ? policy.treatment(of: decision) : nil,
+      block: address.flatMap { policy.denyingBlock($0, rule: decision.rule, isOwn: own.contains) },
+      refusesRawPath: request.isRawPath && decision.verdict != .deny && !policy.request(of: decision).encodesPath)
   }
 }

@@ -79,15 +79,3 @@ public struct NamedRequest: Sendable {
         isRawPath: isRawPath))
   }
 }
-
-extension Policy {
-  public func explain(
-    _ request: NamedRequest, _ asker: Asker, own: OwnAddresses = .unknown, atMost passedOver: Int = .max,
-    saysWhatIsOpen: Bool = true
-  ) -> Explanation {
-    explain(
-      method: request.method, scheme: request.isHTTPS ? .https : .http, host: request.host, port: request.port,
-      path: request.path, isTunnel: request.isTunnel, asker, own: own, query: request.query,
-      atMost: passedOver, saysWhatIsOpen: saysWhatIsOpen)
-  }
-}

@@ -19,14 +19,13 @@ public struct ResponseExplanation: Sendable {
   var removesNulls: Bool { serialization.removesNulls && serialization.kinds.contains(.json) }
 }
 
-extension Policy {
+extension ResponseExplanation {
   /// nil if responses are not checked.
-  func responseExplanation(of decision: Decision) -> ResponseExplanation? {
-    response(of: decision).map {
-      ResponseExplanation(
-        serialization: $0, bufferedBodyBytes: configuration.limits.bufferedBodyBytes,
-        isEnforced: decision.rule.map { rules[$0].enforce } ?? true, answer: substituteAnswer(of: decision))
-    }
+  init?(by policy: Policy, of decision: Decision) {
+    guard let serialization = policy.response(of: decision) else { return nil }
+    self.init(
+      serialization: serialization, bufferedBodyBytes: policy.configuration.limits.bufferedBodyBytes,
+      isEnforced: decision.rule.map { policy.rules[$0].enforce } ?? true, answer: policy.substituteAnswer(of: decision))
   }
 }
 

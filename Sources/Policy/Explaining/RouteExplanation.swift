@@ -15,13 +15,13 @@ public struct RouteExplanation: Sendable {
   public let trustProfile: TrustProfile
 }
 
-extension Policy {
+extension RouteExplanation {
   /// nil if denied, and if no routes are listed.
-  func routeExplanation(of decision: Decision) -> RouteExplanation? {
-    guard decision.verdict != .deny, let rule = decision.rule, !rules[rule].routes.isEmpty else { return nil }
-    return RouteExplanation(
-      routes: rules[rule].routes, trust: configuration.trust,
-      trustProfile: configuration.trustProfile ?? configuration.trust.profile)
+  init?(by policy: Policy, of decision: Decision) {
+    guard decision.verdict != .deny, let rule = decision.rule, !policy.rules[rule].routes.isEmpty else { return nil }
+    self.init(
+      routes: policy.rules[rule].routes, trust: policy.configuration.trust,
+      trustProfile: policy.configuration.trustProfile ?? policy.configuration.trust.profile)
   }
 }
 
@@ -37,6 +37,17 @@ extension RouteExplanation {
 
   /// `wired, wifi or wwan`
   static func alternatives(_ links: [ReachabilityStatus]) -> String { links.map(\.rawValue).alternatives }
+}
+
+extension Route {
+  /// The routes for a request of the decision, without those whose `when` does not hold on `link`.
+  static func names(of decision: Decision, by policy: Policy, on link: ReachabilityStatus?) -> [String] {
+    let routes = decision.rule.map { policy.rules[$0].routes } ?? []
+    if routes.isEmpty { return [Route.direct.name] }
+    return routes.filter { route in
+      link.map { route.links.isEmpty || route.links.contains($0) } ?? true
+    }.map(\.name)
+  }
 }
 
 // MARK: As text

@@ -56,23 +56,24 @@ public struct SecurityExplanation: Sendable {
   }
 }
 
-extension Policy {
+extension SecurityExplanation {
   /// nil if denied, and for a request that is sent in the clear.
-  func securityExplanation(
-    of decision: Decision, scheme: Scheme, host: CanonicalHost, port: UInt16, isTunnel: Bool
-  ) -> SecurityExplanation? {
-    let rule = decision.rule.map { rules[$0] }
+  init?(
+    by policy: Policy, of decision: Decision, scheme: Scheme, host: CanonicalHost, port: UInt16, isTunnel: Bool
+  ) {
+    let rule = decision.rule.map { policy.rules[$0] }
     let isUpgraded = !isTunnel && scheme == .http && rule?.target == nil && rule?.upgrade ?? false
     guard decision.verdict != .deny, isTunnel || isUpgraded || scheme == .https else { return nil }
-    let treatment = isTunnel ? treatment(of: decision) : nil
+    let treatment = isTunnel ? policy.treatment(of: decision) : nil
     var workspace = DecisionWorkspace()
     workspace.host = host
-    return SecurityExplanation(
-      treatment: treatment, opening: treatment == .tunnel ? opening(of: decision, port: port, &workspace) : nil,
+    self.init(
+      treatment: treatment, opening: treatment == .tunnel ? policy.opening(of: decision, port: port, &workspace) : nil,
       host: host.bytes.span.string, isAddress: host.address != nil,
       upgradedPort: isUpgraded ? (port == Scheme.http.defaultPort ? Scheme.https.defaultPort : port) : nil,
-      policy: security(of: decision), trust: configuration.trust,
-      trustProfile: configuration.trustProfile ?? configuration.trust.profile, isEnforced: rule?.enforce ?? true)
+      policy: policy.security(of: decision), trust: policy.configuration.trust,
+      trustProfile: policy.configuration.trustProfile ?? policy.configuration.trust.profile,
+      isEnforced: rule?.enforce ?? true)
   }
 }
 

@@ -29,31 +29,31 @@ public struct SerializerExplanation: Sendable {
   public let isEnforced: Bool
 }
 
-extension Policy {
+extension SerializerExplanation {
   /// For a tunnel that the proxy does not read: how its bytes are sent.
-  func closedTunnelExplanation(of decision: Decision) -> SerializerExplanation {
-    let request = request(of: decision)
-    return SerializerExplanation(
+  init(by policy: Policy, ofClosedTunnel decision: Decision) {
+    let request = policy.request(of: decision)
+    self.init(
       serialization: nil, placement: .body, parameters: [], buffersUploads: false, serviceType: request.serviceType,
       throttle: request.throttle, allowsCellularAccess: request.allowsCellularAccess,
-      isEnforced: decision.rule.map { rules[$0].enforce } ?? true)
+      isEnforced: decision.rule.map { policy.rules[$0].enforce } ?? true)
   }
 
-  func serializerExplanation(of decision: Decision, method: String) -> SerializerExplanation {
-    let request = request(of: decision)
+  init(by policy: Policy, of decision: Decision, method: String) {
+    let request = policy.request(of: decision)
     let serialization = EchoMethod.includes(Array(method.utf8).span) ? nil : request.serialization
     let isInURI = serialization?.methodsInURI.contains(Array(method.utf8)) ?? false
-    let placement: SerializerExplanation.Placement = isInURI ? .query : .body
+    let placement: Placement = isInURI ? .query : .body
     let isForm = isInURI || serialization?.format == .http
     var list = ParameterList(
       secretNames: request.secretParameters, style: isForm ? serialization?.style ?? QueryStyle() : QueryStyle(),
       writesEmpty: !isForm)
     for entry in serialization?.parameters ?? [] { list.add(entry) }
-    return SerializerExplanation(
+    self.init(
       serialization: serialization, placement: placement, parameters: list.parameters,
       buffersUploads: request.buffersUploads, serviceType: request.serviceType, throttle: request.throttle,
       allowsCellularAccess: request.allowsCellularAccess,
-      isEnforced: decision.rule.map { rules[$0].enforce } ?? true)
+      isEnforced: decision.rule.map { policy.rules[$0].enforce } ?? true)
   }
 }
 

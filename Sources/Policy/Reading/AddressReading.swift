@@ -2,19 +2,19 @@
 
 import Bytes
 
-extension ConfigurationReading {
+extension ListenAddress {
   /// `127.0.0.1:3128` or `[::1]:3128`. Without `defaultPort` the port is required.
-  func socketAddress(
-    _ setting: Setting, _ text: String, ports: ClosedRange<Int>, defaultPort: UInt16?
+  static func read(
+    _ setting: Setting, _ text: String, ports: ClosedRange<Int>, defaultPort: UInt16?, by reading: ConfigurationReading
   ) -> ListenAddress? {
-    let (host, port) = Self.splitPort(text)
+    let (host, port) = splitPort(text)
     guard let address = IPAddress(host) else {
-      error(setting, Self.addressExpectation(text, host))
+      reading.error(setting, expectation(text, host))
       return nil
     }
     if let port {
       guard let number = Int(port), String(number) == port, ports.contains(number) else {
-        error(
+        reading.error(
           setting, "expected a port from \(ports.lowerBound) to \(ports.upperBound), found \(port.quoted)")
         return nil
       }
@@ -22,11 +22,11 @@ extension ConfigurationReading {
     }
     if let defaultPort { return ListenAddress(address: address, port: defaultPort) }
     let example = ListenAddress(address: address, port: 3128)
-    error(setting, "\(text.quoted) has no port; write \"\(example)\"")
+    reading.error(setting, "\(text.quoted) has no port; write \"\(example)\"")
     return nil
   }
 
-  private static func addressExpectation(_ text: String, _ host: String) -> String {
+  private static func expectation(_ text: String, _ host: String) -> String {
     let examples = "such as \"127.0.0.1:3128\" or \"[::1]:3128\""
     if text.hasPrefix(":"), !text.dropFirst().contains(":") {
       return "\(text.quoted) has no address; write \"127.0.0.1\(text)\", which only this machine reaches"
@@ -49,20 +49,23 @@ extension ConfigurationReading {
     return (String(text[..<colon]), String(text[text.index(after: colon)...]))
   }
 
+}
+
+extension AddressSet {
   /// The classes and blocks of `deny_addresses`.
-  func addressSet(_ setting: Setting) -> AddressSet? {
-    guard let texts = strings(setting) else { return nil }
+  static func read(_ setting: Setting, by reading: ConfigurationReading) -> AddressSet? {
+    guard let texts = reading.strings(setting) else { return nil }
     var set = AddressSet()
     for (text, element) in texts where !set.insert(text) {
-      error(element, AddressBlockText.fault(text) ?? Self.addressClassExpectation(text))
+      reading.error(element, AddressBlockText.fault(text) ?? expectation(text))
     }
-    warnOfRepetition(texts.map { ($0.text, $0.setting) }) { $0.quoted }
+    reading.warnOfRepetition(texts.map { ($0.text, $0.setting) }) { $0.quoted }
     return set
   }
 
-  private static func addressClassExpectation(_ text: String) -> String {
+  private static func expectation(_ text: String) -> String {
     let classes = AddressSet.named.map(\.name)
-    var message = "expected \(alternatives(classes)), an address or a CIDR block, found \(text.quoted)"
+    var message = "expected \(classes.alternativesInTOML), an address or a CIDR block, found \(text.quoted)"
     if let nearest = Suggestion.nearest(to: text, among: classes) {
       message += "; did you mean '\(nearest)'?"
     }

@@ -4,40 +4,35 @@
 import Bytes
 import Security
 
-extension Bounds {
-  /// For a Digest user name, in bytes: it is part of the head of every request, which contains much else.
-  static let longestDigestUser = 1024
-}
-
-extension ConfigurationReading {
+extension HeaderEdit {
   /// Never quotes any of it: people put passwords into the wrong key.
-  func authorization(_ setting: Setting) -> HeaderEdit? {
-    guard case .table = setting.value.content, let table = table(setting) else {
-      expected("a table with 'username' and 'password'", setting)
+  static func authorization(_ setting: Setting, by reading: ConfigurationReading) -> HeaderEdit? {
+    guard case .table = setting.value.content, let table = reading.table(setting) else {
+      reading.expected("a table with 'username' and 'password'", setting)
       return nil
     }
     var scheme: AuthorizationScheme? = .basic
     var user: [UInt8]? = nil
     var password: [UInt8]? = nil
     for entry in table.settings where entry.key == "scheme" {
-      scheme = authorizationScheme(entry, among: [.basic, .digest])
+      scheme = AuthorizationScheme.read(entry, among: [.basic, .digest], by: reading)
     }
     for entry in table.settings {
       switch entry.key {
       case "scheme": continue
-      case "username": user = stringOrSecret(entry, mayBeSecret: false)?.bytes ?? []
-      case "password": password = secret(entry) ?? []
-      default: unread(entry, of: .authorization)
+      case "username": user = reading.stringOrSecret(entry, mayBeSecret: false)?.bytes ?? []
+      case "password": password = reading.secret(entry) ?? []
+      default: reading.unread(entry, of: .authorization)
       }
-      if let fault = Self.fault(
-        ofCredential: entry.key == "username" ? user : password, isUser: entry.key == "username", scheme ?? .basic)
+      if let fault = (scheme ?? .basic).fault(
+        ofCredential: entry.key == "username" ? user : password, isUser: entry.key == "username")
       {
-        error(entry, fault)
+        reading.error(entry, fault)
       }
     }
     guard let user, let password else {
       let missing = [user == nil ? "'username'" : nil, password == nil ? "'password'" : nil].compactMap { $0 }
-      error(setting, "\(missing.joined(separator: " and ")) must be there")
+      reading.error(setting, "\(missing.joined(separator: " and ")) must be there")
       return nil
     }
     guard let scheme else { return nil }
@@ -48,39 +43,46 @@ extension ConfigurationReading {
     }
     let value = Array("Basic ".utf8) + Base64.encode(user + [0x3a] + password)
     if let fault = FieldSyntax.fault(ofValue: value) {
-      error(setting, fault)
+      reading.error(setting, fault)
       return nil
     }
-    let given = GivenValue(bytes: value, isSecret: true, isWithheld: table.settings.contains(where: isWithheld))
+    let given = GivenValue(bytes: value, isSecret: true, isWithheld: table.settings.contains(where: reading.isWithheld))
     return HeaderEdit(kind: .set, name: "Authorization", value: given, setting: setting)
   }
+}
+
+extension AuthorizationScheme {
+  /// For a Digest user name, in bytes: it is part of the head of every request, which contains much else.
+  static let longestDigestUser = 1024
 
   /// nil: it is not a scheme, and an error has been reported.
-  func authorizationScheme(_ setting: Setting, among schemes: [AuthorizationScheme]) -> AuthorizationScheme? {
-    guard let text = string(setting) else { return nil }
+  static func read(_ setting: Setting, among schemes: [AuthorizationScheme], by reading: ConfigurationReading)
+    -> AuthorizationScheme?
+  {
+    guard let text = reading.string(setting) else { return nil }
     if let scheme = AuthorizationScheme(rawValue: text), schemes.contains(scheme) { return scheme }
     let place = text == AuthorizationScheme.negotiate.rawValue ? "; Negotiate is for parents, in [routes]" : ""
-    error(setting, "expected \(Self.alternatives(schemes.map(\.rawValue)))\(place)")
+    reading.error(setting, "expected \(schemes.map(\.rawValue).alternativesInTOML)\(place)")
     return nil
   }
 
   /// Why the scheme cannot send this user name or password; nil if there is none, or it can.
-  static func fault(ofCredential bytes: [UInt8]?, isUser: Bool, _ scheme: AuthorizationScheme) -> String? {
-    if scheme == .basic { return basicFault(bytes, isUser: isUser) }
+  func fault(ofCredential bytes: [UInt8]?, isUser: Bool) -> String? {
+    if self == .basic { return Self.basicFault(bytes, isUser: isUser) }
     guard let bytes else { return nil }
     // The hash is over `user:realm:password`, and a colon in the name would make it ambiguous.
     if isUser, bytes.contains(0x3a) { return "a user name must not hold ':' (RFC 7616, 3.4.2)" }
     if bytes.contains(where: { $0 < 0x20 || $0 == 0x7f }) {
       return "it must not hold control characters (RFC 7616, 4)"
     }
-    if isUser, bytes.count > Bounds.longestDigestUser {
-      return "expected at most \(Bounds.longestDigestUser) bytes, found \(bytes.count)"
+    if isUser, bytes.count > AuthorizationScheme.longestDigestUser {
+      return "expected at most \(AuthorizationScheme.longestDigestUser) bytes, found \(bytes.count)"
     }
     return nil
   }
 
   /// Why Basic cannot send this user name or password; nil if there is none, or it can.
-  static func basicFault(_ bytes: [UInt8]?, isUser: Bool) -> String? {
+  private static func basicFault(_ bytes: [UInt8]?, isUser: Bool) -> String? {
     guard let bytes else { return nil }
     if isUser, bytes.contains(0x3a) { return "a user name must not hold ':' (RFC 7617, 2)" }
     if bytes.contains(where: { $0 < 0x20 || $0 == 0x7f }) {

@@ -16,25 +16,36 @@ struct NamedCertificate {
   var title: String { "\(certificate.subject.quoted) in \(path.quoted)" }
 }
 
-extension ConfigurationReading {
+/// The certificates of a load, each file read and parsed once.
+final class CertificateMemory {
   /// Largest certificate file, in bytes: twenty times the bundle of a usual system.
-  static let largestCertificateFileBytes = 4 << 20
+  static let largestFileBytes = 4 << 20
+  /// Largest file of revocation lists, in bytes: the largest that public authorities publish are of this order.
+  private static let largestRevocationListBytes = 16 << 20
   /// Most files that one pattern or directory may match: several times the certificates of a usual system.
-  static let mostCertificateFiles = 1024
+  static let mostFiles = 1024
+
+  private var certificatesByPath: [String: Result<[Certificate], FileFault>] = [:]
+  private var anchorsByPath: [String: TrustAnchors] = [:]
+  private var revocationListsByPath: [String: Result<[[UInt8]], FileFault>] = [:]
+  /// Certificates whose expiry has been reported, for whichever file came first.
+  private var aged: Set<Certificate> = []
 
   /// The certificates that `text` names, a file, pattern or directory; nil after an error.
-  func certificates(_ setting: Setting, _ text: String, inDirectory pattern: String) -> [NamedCertificate]? {
-    guard let paths = certificatePaths(setting, text, inDirectory: pattern) else { return nil }
-    let found = paths.map { certificates(setting, file: $0) }
+  func certificates(
+    _ text: String, _ setting: Setting, inDirectory pattern: String, by reading: ConfigurationReading
+  ) -> [NamedCertificate]? {
+    guard let paths = Self.paths(text, setting, inDirectory: pattern, by: reading) else { return nil }
+    let found = paths.map { certificates(at: $0, setting, by: reading) }
     // Part of the requested certificates is not enough.
     return found.contains { $0 == nil } ? nil : found.flatMap { $0 ?? [] }
   }
 
   /// The anchors of a bundle, or of every file in a directory; nil after an error.
-  func anchors(_ setting: Setting, _ text: String) -> TrustAnchors? {
-    guard let path = certificatePath(setting, text) else { return nil }
+  func anchors(_ text: String, _ setting: Setting, by reading: ConfigurationReading) -> TrustAnchors? {
+    guard let path = Self.path(text, setting, by: reading) else { return nil }
     if let known = anchorsByPath[path] { return known }
-    guard let named = certificates(setting, text, inDirectory: "*") else { return nil }
+    guard let named = certificates(text, setting, inDirectory: "*", by: reading) else { return nil }
     var ders: Set<[UInt8]> = []
     let distinct = named.map(\.certificate).filter { ders.insert($0.der).inserted }
     let anchors = TrustAnchors(distinct, origin: path)
@@ -42,39 +53,43 @@ extension ConfigurationReading {
     return anchors
   }
 
-  /// A path. People put the PEM itself here, sometimes with its key, so that is not quoted.
-  func certificatePath(_ setting: Setting, _ text: String) -> String? {
-    guard !text.contains("-----BEGIN") else {
-      error(setting, "expected the path of a file, found PEM; put it into a file")
-      return nil
-    }
-    return path(setting, text)
-  }
-
   // MARK: Paths
 
-  private func certificatePaths(_ setting: Setting, _ text: String, inDirectory pattern: String) -> [String]? {
-    guard let path = certificatePath(setting, text) else { return nil }
+  /// A path. People put the PEM itself here, sometimes with its key, so that is not quoted.
+  static func path(_ text: String, _ setting: Setting, by reading: ConfigurationReading) -> String? {
+    guard !text.contains("-----BEGIN") else {
+      reading.error(setting, "expected the path of a file, found PEM; put it into a file")
+      return nil
+    }
+    return reading.path(setting, text)
+  }
+
+  private static func paths(
+    _ text: String, _ setting: Setting, inDirectory pattern: String, by reading: ConfigurationReading
+  ) -> [String]? {
+    guard let path = path(text, setting, by: reading) else { return nil }
     if ConfigurationPath.isPattern(text) {
       let directory = ConfigurationPath.directory(of: setting.source.name)
-      return matches(setting, text, in: directory, orElse: "no file matches \(text.quoted)")
+      return matches(text, in: directory, setting, orElse: "no file matches \(text.quoted)", by: reading)
     }
-    guard files.isDirectory(path) else { return [path] }
+    guard reading.files.isDirectory(path) else { return [path] }
     let what = pattern == "*" ? "no file" : "no \(pattern) file"
-    return matches(setting, pattern, in: path, orElse: "the directory \(path.quoted) has \(what) in it")
+    return matches(
+      pattern, in: path, setting, orElse: "the directory \(path.quoted) has \(what) in it", by: reading)
   }
 
   /// The files, without directories, that match; `none` is reported if there are none.
-  private func matches(_ setting: Setting, _ pattern: String, in directory: String, orElse none: String) -> [String]? {
-    switch files.expand(pattern, in: directory) {
+  private static func matches(
+    _ pattern: String, in directory: String, _ setting: Setting, orElse none: String, by reading: ConfigurationReading
+  ) -> [String]? {
+    switch reading.files.expand(pattern, in: directory) {
     case .failure(let fault):
-      error(setting, "cannot list \(ConfigurationPath.join(directory, pattern).quoted): \(fault)")
+      reading.error(setting, "cannot list \(ConfigurationPath.join(directory, pattern).quoted): \(fault)")
       return nil
     case .success(let matches):
-      let paths = matches.filter { !files.isDirectory($0) }
-      let most = Self.mostCertificateFiles
-      if (1...most).contains(paths.count) { return paths.sorted { $0.utf8.lexicographicallyPrecedes($1.utf8) } }
-      error(setting, paths.isEmpty ? none : "expected at most \(most) files, found \(paths.count)")
+      let paths = matches.filter { !reading.files.isDirectory($0) }
+      if (1...mostFiles).contains(paths.count) { return paths.sorted { $0.utf8.lexicographicallyPrecedes($1.utf8) } }
+      reading.error(setting, paths.isEmpty ? none : "expected at most \(mostFiles) files, found \(paths.count)")
       return nil
     }
   }
@@ -82,38 +97,53 @@ extension ConfigurationReading {
   // MARK: Files
 
   /// The certificates of one file; nil after an error.
-  func certificates(_ setting: Setting, file path: String) -> [NamedCertificate]? {
-    let content = certificateFiles[path] ?? readCertificates(path)
-    certificateFiles[path] = content
+  func certificates(at path: String, _ setting: Setting, by reading: ConfigurationReading) -> [NamedCertificate]? {
+    let content =
+      certificatesByPath[path]
+      ?? Self.content(of: path, largest: Self.largestFileBytes, reading.files) {
+        Certificate.read($0).mapError { FileFault("\(path.quoted): \($0)") }
+      }
+    certificatesByPath[path] = content
     switch content {
     case .failure(let fault):
-      error(setting, fault.description)
+      reading.error(setting, fault.description)
       return nil
     case .success(let certificates):
       let named = certificates.map { NamedCertificate(certificate: $0, path: path) }
-      for certificate in named { warnOfExpiry(setting, certificate) }
+      for certificate in named { warnOfExpiry(of: certificate, setting, by: reading) }
       return named
     }
   }
 
-  private func readCertificates(_ path: String) -> Result<[Certificate], FileFault> {
-    switch files.read(path, limit: Self.largestCertificateFileBytes) {
-    case .failure(let fault): return .failure(FileFault("cannot read \(path.quoted): \(fault)"))
-    case .success(let bytes):
-      noteRead(path)
-      return Certificate.read(bytes).mapError { FileFault("\(path.quoted): \($0)") }
+  /// The revocation lists of one file; nil after an error.
+  func revocationLists(_ text: String, _ setting: Setting, by reading: ConfigurationReading) -> [[UInt8]]? {
+    guard let path = Self.path(text, setting, by: reading) else { return nil }
+    let content =
+      revocationListsByPath[path]
+      ?? Self.content(of: path, largest: Self.largestRevocationListBytes, reading.files) {
+        Revocation.readList($0).mapError { FileFault("\(path.quoted): \($0)") }
+      }
+    revocationListsByPath[path] = content
+    switch content {
+    case .success(let lists): return lists
+    case .failure(let fault):
+      reading.error(setting, fault.description)
+      return nil
     }
   }
 
-  private func warnOfExpiry(_ setting: Setting, _ named: NamedCertificate) {
-    let end = named.certificate.notAfter
-    guard let notice = expiryNotice(end, on: CalendarDate.text(end)),
-      agedCertificates.insert(named.certificate).inserted
-    else { return }
-    warning(setting, "the certificate \(named.title) \(notice)")
+  private static func content<Value>(
+    of path: String, largest limit: Int, _ files: RememberedFiles, parse: ([UInt8]) -> Result<Value, FileFault>
+  ) -> Result<Value, FileFault> {
+    files.read(path, limit: limit).mapError { FileFault("cannot read \(path.quoted): \($0)") }.flatMap(parse)
   }
 
-  func expiryNotice(_ end: Int64, on date: String) -> String? { ExpiryNotice.words(end, on: date, now: now) }
+  private func warnOfExpiry(of named: NamedCertificate, _ setting: Setting, by reading: ConfigurationReading) {
+    guard let notice = ExpiryNotice.words(named.certificate.notAfter, now: reading.files.now),
+      aged.insert(named.certificate).inserted
+    else { return }
+    reading.warning(setting, "the certificate \(named.title) \(notice)")
+  }
 }
 
 /// What is said of something that ends soon or has ended.

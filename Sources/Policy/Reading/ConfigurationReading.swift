@@ -1,9 +1,10 @@
 // The state of one load, and the small steps from which the reading of any table is composed: read a value of the type
 // that a key expects, or report what was expected and found, and continue with the next key.
 //
-// Every step returns nil after a report, so one pass finds everything.
-
-import Security
+// Every step returns nil after a report, so one pass finds everything. Values and tables read themselves with these
+// steps, each in its own file: `static func read(_ setting: Setting, by reading: ConfigurationReading)`. What a load
+// must remember beyond its reports is in `RememberedFiles`, `SecretMemory` and `CertificateMemory`; what the files say
+// is in `PolicyDraft`.
 
 /// A table that is being read, with its name for diagnostics: `rule.request`; empty for the root.
 struct ConfigurationTable {
@@ -48,78 +49,24 @@ struct Setting {
   func element(_ value: TOMLValue) -> Setting { Setting(self, element: value) }
 }
 
-/// One load: what has been found so far.
+/// One load: what has been found so far, and what was read for it.
 final class ConfigurationReading {
   /// Most diagnostics of one load: enough for a generated file with one mistake in each rule, and memory stays bounded.
   static let mostDiagnostics = 10_000
 
-  let files: any PolicyFiles
+  let files: RememberedFiles
   let secretUse: SecretUse
-  /// Locations of secrets that were not read; what is made from them is never sent.
-  var withheldSecrets: Set<SourceLocation> = []
-  /// This user may not read the [proxy] credentials.
-  var hasWithheldCredentials = false
-  var configuration = Configuration()
-  var defaultRequest = RequestDraft()
-  var defaultSecurity = SecurityDraft()
-  /// nil: there is no [defaults.response].
-  var defaultResponse: ResponseDraft? = nil
-  /// By name.
-  var pinSets: [String: PinSetDraft] = [:]
-  /// By name.
-  var routes: [String: RouteDraft] = [:]
-  var rules: [RuleDraft] = []
-  var expectations: [Expectation] = []
-  /// Names of rules and routes that expectations mention; these may be defined later.
-  var expectedRules: [(name: String, setting: Setting)] = []
-  var expectedRoutes: [(name: String, setting: Setting)] = []
-  /// Every file that could be parsed.
-  var documents: [SourceDocument] = []
-  private(set) var filesRead: [String] = []
-  /// Those that contain configuration, not a secret or a certificate.
-  private(set) var configurationFiles = 0
-  private var namesRead: Set<String> = []
+  let secrets = SecretMemory()
+  let certificates = CertificateMemory()
   private var found: [(file: Int, position: TOMLPosition, diagnostic: Diagnostic)] = []
   private var fileNumbers: [String: Int] = [:]
   private(set) var errorCount = 0
-
-  /// Files of secrets, as read.
-  var secrets: [String: Result<[UInt8], FileFault>] = [:]
-  /// Files of answers, as read.
-  var answerFiles: [String: Result<[UInt8], FileFault>] = [:]
-  /// Files of secrets that a warning has named.
-  var warnedFiles: Set<String> = []
-  private var exposure: [String: Bool] = [:]
-
-  /// User names, as looked up.
-  var userIDs: [String: Result<UInt32?, FileFault>] = [:]
-
-  /// Files of certificates and of revocation lists, as read, and what was made from them.
-  var certificateFiles: [String: Result<[Certificate], FileFault>] = [:]
-  var revocationFiles: [String: Result<[[UInt8]], FileFault>] = [:]
-  var anchorsByPath: [String: TrustAnchors] = [:]
-  /// Certificates whose expiry has been reported, for whichever file came first.
-  var agedCertificates: Set<Certificate> = []
-  /// Seconds since 1970, the same for the whole load.
-  let now: Int64
-
-  /// The location of each rule name.
-  var ruleNames: [String: SourceLocation] = [:]
   /// The location of each key in the tables that any file may add to.
   private var keysOfAnyFile: [String: SourceLocation] = [:]
-  var mainFile = ""
-  var included: Set<String> = []
-
-  // Values of [proxy], for checks that involve several of its keys.
-  var listen: [(address: ListenAddress, setting: Setting)] = []
-  var saysCredentials = false
-  /// The addresses in [admin], for the same.
-  var adminAddresses: [(address: ListenAddress, setting: Setting)] = []
 
   init(files: any PolicyFiles, secrets: SecretUse = .required) {
-    self.files = files
+    self.files = RememberedFiles(files)
     secretUse = secrets
-    now = files.now
   }
 
   /// The table without the keys that another file sets, each of which is an error: a key of [defaults], [log] and
@@ -139,22 +86,6 @@ final class ConfigurationReading {
       return true
     }
     return ConfigurationTable(source: table.source, path: table.path, begin: table.begin, entries: entries)
-  }
-
-  func noteConfiguration(_ path: String) {
-    noteRead(path)
-    configurationFiles += 1
-  }
-
-  func noteRead(_ path: String) {
-    if namesRead.insert(path).inserted { filesRead.append(path) }
-  }
-
-  func isReadableByOthers(_ path: String) -> Bool {
-    if let known = exposure[path] { return known }
-    let isReadable = files.isReadableByOthers(path)
-    exposure[path] = isReadable
-    return isReadable
   }
 
   /// Diagnostics are sorted in the order in which files are announced.
@@ -255,10 +186,34 @@ final class ConfigurationReading {
     return nil
   }
 
+  /// `text`: what is expected.
+  func fraction(_ setting: Setting, in range: ClosedRange<Double>, _ text: String) -> Double? {
+    let value: Double
+    switch setting.value.content {
+    case .float(let number): value = number
+    case .integer(let number): value = Double(number)
+    default:
+      expected(text, setting)
+      return nil
+    }
+    if range.contains(value) { return value }
+    error(setting, "expected \(text), found \(value)")
+    return nil
+  }
+
   func array(_ setting: Setting, of elements: String) -> [Setting]? {
     if case .array(let values) = setting.value.content { return values.map(setting.element) }
     expected("an array of \(elements)", setting)
     return nil
+  }
+
+  /// The elements of a condition. Nothing could match an empty list.
+  func elements(_ setting: Setting, of noun: String) -> [Setting] {
+    guard let elements = array(setting, of: noun) else { return [] }
+    if elements.isEmpty {
+      error(setting, "an empty list matches nothing; leave the key out to match any")
+    }
+    return elements
   }
 
   /// The strings of an array, each with its location. Elements of another type are reported and left out.
@@ -283,7 +238,7 @@ final class ConfigurationReading {
     guard let text = string(setting) else { return nil }
     if let choice = Choice(rawValue: text) { return choice }
     let words = Choice.allCases.map(\.rawValue)
-    var message = "expected \(Self.alternatives(words)), found \(text.quoted)"
+    var message = "expected \(words.alternativesInTOML), found \(text.quoted)"
     if let nearest = Suggestion.nearest(to: text, among: words) {
       message += "; did you mean '\(nearest)'?"
     }
@@ -291,8 +246,24 @@ final class ConfigurationReading {
     return nil
   }
 
-  /// `"a", "b" or "c"`
-  static func alternatives(_ words: [String]) -> String { words.map(\.inTOML).alternatives }
+  /// The tables of an array of tables: `[[rule]]`, `[[expect]]`.
+  func tables(_ setting: Setting, of noun: String) -> [ConfigurationTable] {
+    guard case .array(let values) = setting.value.content else {
+      let isTable = setting.value.typeName == "a table"
+      report(
+        .error, setting.source, setting.keyBegin,
+        isTable
+          ? "expected [[\(setting.key)]], found [\(setting.key)]; \(noun) begins with two brackets"
+          : "\(setting.title): expected an array of tables, found \(setting.value.typeName)")
+      return []
+    }
+    return values.compactMap { table(setting.element($0), path: setting.key) }
+  }
+
+  /// Stores the value if it was read; leaves the default after an error.
+  func set<Value>(_ field: inout Value, _ value: Value?) {
+    if let value { field = value }
+  }
 
   /// Warns of repeated elements in a list.
   func warnOfRepetition<Value: Hashable>(

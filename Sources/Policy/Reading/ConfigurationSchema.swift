@@ -2,8 +2,8 @@
 // names, of suggestions for unknown ones, and of `sallyport schema` and `sallyport help KEY`. The files that read the
 // tables define how each key is read and checked beyond its type; sallyport.toml(5) describes it in full.
 //
-// Both take the ranges of numbers, durations and sizes from `Bounds`. SettingsTextTests and test_schema.py compare this
-// table with what is read.
+// Both take the ranges of numbers, durations and sizes from `Bounds`, or from the type that has such a value.
+// SettingsTextTests and test_schema.py compare this table with what is read.
 
 /// The type of a key.
 indirect enum SettingKind: Sendable {
@@ -308,13 +308,14 @@ extension TableSchema {
     [
       KnownSetting("directory", .text, "A directory to keep answers on disk as well."),
       KnownSetting(
-        "memory", .size(Bounds.cacheMemory), standard: "\"64MiB\"", "How much memory stored answers may use."),
+        "memory", .size(CacheStorage.memoryBounds), standard: "\"64MiB\"", "How much memory stored answers may use."),
       KnownSetting(
-        "disk", .size(Bounds.cacheMemory), standard: "\"2GiB\"", "How much disk space stored answers may use."),
+        "disk", .size(CacheStorage.memoryBounds), standard: "\"2GiB\"", "How much disk space stored answers may use."),
       KnownSetting(
-        "purge_to", .number(Bounds.purgeTo), standard: "0.6",
+        "purge_to", .number(CacheStorage.purgeBounds), standard: "0.6",
         "The fraction of its size to which a full store is purged."),
-      KnownSetting("object", .size(Bounds.cacheObject), standard: "\"1GiB\"", "The longest answer that is stored."),
+      KnownSetting(
+        "object", .size(CacheStorage.objectBounds), standard: "\"1GiB\"", "The longest answer that is stored."),
       KnownSetting(
         "targets", .list(.text), standard: "[]",
         "Fields that override Cache-Control for this cache (RFC 9213)."),
@@ -326,9 +327,10 @@ extension TableSchema {
       KnownSetting(
         "file", .text, standard: "\"/var/lib/sallyport/history.db\"", "The path of the file, an SQLite database."),
       KnownSetting(
-        "keep", .duration(Bounds.historyKeep), standard: "\"30d\"", "How long an exchange stays in the history."),
+        "keep", .duration(HistorySettings.keepBounds), standard: "\"30d\"", "How long an exchange stays in the history."
+      ),
       KnownSetting(
-        "size", .size(Bounds.historySize), standard: "\"512MiB\"", "The largest size of the file."),
+        "size", .size(HistorySettings.sizeBounds), standard: "\"512MiB\"", "The largest size of the file."),
     ])
 
   static let defaults = TableSchema(
@@ -385,7 +387,7 @@ extension TableSchema {
       KnownSetting(
         "unreachable", .word(["fail", "wait"]), standard: "\"fail\"",
         "What happens to requests while no route of the rule can be used."),
-      KnownSetting("wait", .duration(Bounds.wait), standard: "\"30s\"", "How long a request is held at most."),
+      KnownSetting("wait", .duration(Route.waitBounds), standard: "\"30s\"", "How long a request is held at most."),
       KnownSetting("security", .table(.security), "What the certificate of an https:// parent must satisfy."),
     ])
 

@@ -9,20 +9,20 @@ struct EncodingDraft {
   let encoding: TextEncoding?
 }
 
-extension ConfigurationReading {
-  func encoding(_ setting: Setting) -> EncodingDraft? {
-    guard let name = string(setting) else { return nil }
+extension EncodingDraft {
+  static func read(_ setting: Setting, by reading: ConfigurationReading) -> EncodingDraft? {
+    guard let name = reading.string(setting) else { return nil }
     if TextEncoding.isUTF8(name) { return EncodingDraft(encoding: nil) }
     switch TextEncoding.find(name) {
     case .success(let encoding): return EncodingDraft(encoding: encoding)
     case .failure(.malformed):
-      error(setting, "expected the name of an encoding, such as \"gb18030\", found \(name.quoted)")
+      reading.error(setting, "expected the name of an encoding, such as \"gb18030\", found \(name.quoted)")
     case .failure(.unknown):
-      error(
+      reading.error(
         setting,
         "expected an encoding that iconv(3) knows, found \(name.quoted); 'iconv -l' lists those of this machine")
     case .failure(.notASCII):
-      error(
+      reading.error(
         setting,
         "expected an encoding in which letters, digits and the separators of a form are those of ASCII, found \(name.quoted)"
       )

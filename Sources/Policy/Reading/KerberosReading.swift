@@ -14,88 +14,89 @@ public struct KerberosClient: Hashable, Sendable {
   }
 }
 
-extension Bounds {
+extension KerberosClient {
   /// In bytes: a name, an instance and a realm, each at most as long as a host name.
   static let longestPrincipal = 1024
-}
 
-extension ConfigurationReading {
   /// Version 2 of the format, at the beginning of every keytab.
   private static let keytabVersion: [UInt8] = [5, 2]
 
-  func kerberosClient(_ settings: [Setting], _ owner: Setting) -> KerberosClient? {
+  static func read(_ settings: [Setting], of owner: Setting, by reading: ConfigurationReading) -> KerberosClient? {
     var keytab: String? = nil
     var principal: String? = nil
-    let errorsBefore = errorCount
+    let errorsBefore = reading.errorCount
     for entry in settings {
       switch entry.key {
       case "scheme": continue
-      case "keytab": keytab = self.keytab(entry)
-      case "principal": principal = self.principal(entry)
+      case "keytab": keytab = Self.keytab(entry, by: reading)
+      case "principal": principal = Self.principal(entry, by: reading)
       case "username", "password":
-        error(entry, "scheme = \"negotiate\" takes a 'keytab', and no user name and password")
-      default: unread(entry, of: .routeCredentials)
+        reading.error(entry, "scheme = \"negotiate\" takes a 'keytab', and no user name and password")
+      default: reading.unread(entry, of: .routeCredentials)
       }
     }
-    if !settings.contains(where: { $0.key == "keytab" }) { error(owner, "'keytab' must be there") }
-    guard let keytab, errorCount == errorsBefore else { return nil }
+    if !settings.contains(where: { $0.key == "keytab" }) { reading.error(owner, "'keytab' must be there") }
+    guard let keytab, reading.errorCount == errorsBefore else { return nil }
     return KerberosClient(keytab: keytab, principal: principal)
   }
 
-  func refuseKerberosKey(_ setting: Setting) {
+  static func refuse(_ setting: Setting, by reading: ConfigurationReading) {
     switch setting.value.content {
     case .string, .table:
-      error(setting, "it belongs to scheme = \"negotiate\"; other schemes take 'username' and 'password'")
-    default: expected("a string", setting)
+      reading.error(setting, "it belongs to scheme = \"negotiate\"; other schemes take 'username' and 'password'")
+    default: reading.expected("a string", setting)
     }
   }
 
-  private func principal(_ setting: Setting) -> String? {
-    guard let text = string(setting) else { return nil }
+  private static func principal(_ setting: Setting, by reading: ConfigurationReading) -> String? {
+    guard let text = reading.string(setting) else { return nil }
     let isPrintable = text.utf8.allSatisfy { $0 > 0x20 && $0 != 0x7f }
-    if !text.isEmpty, isPrintable, text.utf8.count <= Bounds.longestPrincipal { return text }
-    error(setting, "expected a principal, as in \"proxy@EXAMPLE.ORG\", found \(text.quoted)")
+    if !text.isEmpty, isPrintable, text.utf8.count <= KerberosClient.longestPrincipal { return text }
+    reading.error(setting, "expected a principal, as in \"proxy@EXAMPLE.ORG\", found \(text.quoted)")
     return nil
   }
 
   /// A path, or a systemd credential.
-  private func keytab(_ setting: Setting) -> String? {
-    if case .string(let text) = setting.value.content { return path(setting, text).flatMap { keytab(at: $0, setting) } }
-    guard case .table = setting.value.content, let entries = table(setting)?.settings, entries.count == 1,
+  private static func keytab(_ setting: Setting, by reading: ConfigurationReading) -> String? {
+    if case .string(let text) = setting.value.content {
+      return reading.path(setting, text).flatMap { keytab(at: $0, setting, by: reading) }
+    }
+    guard case .table = setting.value.content, let entries = reading.table(setting)?.settings, entries.count == 1,
       entries[0].key == "credential"
     else {
-      expected("a path, or { credential = \"…\" }", setting)
+      reading.expected("a path, or { credential = \"…\" }", setting)
       return nil
     }
-    guard let name = string(entries[0]) else { return nil }
-    if files.credentialsDirectory == nil, secretUse != .required, Self.isCredentialName(name) {
+    guard let name = reading.string(entries[0]) else { return nil }
+    if reading.files.credentialsDirectory == nil, reading.secretUse != .required,
+      ConfigurationReading.isCredentialName(name)
+    {
       // Only the service has it.
-      if secretUse == .inspected {
-        note(setting, "not readable by you: the service reads it (the credential \(name.quoted) of systemd)")
+      if reading.secretUse == .inspected {
+        reading.note(setting, "not readable by you: the service reads it (the credential \(name.quoted) of systemd)")
       }
       return ""
     }
-    return credentialPath(entries[0], name).flatMap { keytab(at: $0, setting) }
+    return reading.credentialPath(entries[0], name).flatMap { keytab(at: $0, setting, by: reading) }
   }
 
   /// The file is checked here, so a missing or wrong one is found before a request needs it.
-  private func keytab(at path: String, _ setting: Setting) -> String? {
-    if secretUse == .unneeded { return path }
-    switch secretFile(path) {
-    case .failure(let fault) where secretUse == .inspected && fault.isDenied:
-      note(setting, "not readable by you: the service reads it (\(path.quoted): \(fault))")
+  private static func keytab(at path: String, _ setting: Setting, by reading: ConfigurationReading) -> String? {
+    if reading.secretUse == .unneeded { return path }
+    switch reading.secretFile(path) {
+    case .failure(let fault) where reading.secretUse == .inspected && fault.isDenied:
+      reading.note(setting, "not readable by you: the service reads it (\(path.quoted): \(fault))")
       return path
     case .failure(let fault):
-      error(setting, "cannot read \(path.quoted): \(fault)")
+      reading.error(setting, "cannot read \(path.quoted): \(fault)")
       return nil
     case .success(let bytes):
-      noteRead(path)
       guard bytes.starts(with: Self.keytabVersion) else {
-        error(
+        reading.error(
           setting, "expected a keytab, as ktutil(1) or 'kadmin ktadd' writes it, and \(path.quoted) is something else")
         return nil
       }
-      warnOfOtherReaders(of: path, setting)
+      reading.warnOfOtherReaders(of: path, setting)
       return path
     }
   }

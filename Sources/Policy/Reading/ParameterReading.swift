@@ -80,16 +80,16 @@ extension ParameterEntry {
   func precedes(_ other: ParameterEntry) -> Bool { key.lexicographicallyPrecedes(other.key) }
 }
 
-extension ConfigurationReading {
-  func parameters(_ setting: Setting) -> ParameterDraft? {
-    guard let table = table(setting) else { return nil }
+extension ParameterDraft {
+  static func read(_ setting: Setting, by reading: ConfigurationReading) -> ParameterDraft? {
+    guard let table = reading.table(setting) else { return nil }
     var draft = ParameterDraft()
     var total = ParameterSize()
     for entry in table.settings {
-      var walk = ParameterWalk(reading: self, size: total)
+      var walk = ParameterWalk(reading: reading, size: total)
       let value = walk.member(entry, of: nil, isSecret: false, depth: 1)
       if let excess = walk.size.excess {
-        error(setting, "expected \(excess)")
+        reading.error(setting, "expected \(excess)")
         return nil
       }
       let size = ParameterSize(

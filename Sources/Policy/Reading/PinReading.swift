@@ -5,73 +5,104 @@ import Security
 
 /// A set as read from the file.
 struct PinSetDraft {
-  var set: PinSet
+  private(set) var set: PinSet
   /// [pins.NAME] itself.
   let header: Setting
   /// Whether it was read without an error.
-  var isSound = false
+  private(set) var isSound = false
   /// Whether a rule, or [defaults.security], names it.
-  var isUsed = false
+  fileprivate(set) var isUsed = false
 }
 
 private enum ExpiryAction: String, CaseIterable { case fail, report }
 
-extension ConfigurationReading {
-  func readPins(_ setting: Setting) {
-    for entry in table(setting)?.settings ?? [] { readPinSet(entry) }
+/// The sets of all files, by name.
+struct PinSets {
+  private var drafts: [String: PinSetDraft] = [:]
+
+  mutating func read(_ setting: Setting, by reading: ConfigurationReading) {
+    for entry in reading.table(setting)?.settings ?? [] {
+      guard let table = reading.table(entry) else { continue }
+      let draft = PinSetDraft(entry, table, isNamed: checkName(entry, by: reading), by: reading)
+      drafts[entry.key] = drafts[entry.key] ?? draft
+    }
   }
 
-  private func readPinSet(_ header: Setting) {
-    guard let table = table(header) else { return }
-    let errorsBefore = errorCount
-    var draft = PinSetDraft(set: PinSet(name: header.key), header: header)
+  private func checkName(_ header: Setting, by reading: ConfigurationReading) -> Bool {
+    if let other = drafts[header.key]?.header {
+      let place = other.source.location(other.keyBegin)
+      reading.report(
+        .error, header.source, header.keyBegin,
+        "[pins.\(header.key)] stands at \(place) already; a name belongs to one set of pins")
+    } else if !RuleName.isValid(header.key) {
+      reading.report(
+        .error, header.source, header.keyBegin,
+        "[pins]: expected \(RuleName.expectation) in the name of a set, found \(header.key.quoted)")
+    } else {
+      return true
+    }
+    return false
+  }
+
+  /// The set that `name` refers to; marks it as used. nil after an error, and if the set itself has one.
+  mutating func use(_ name: String, _ setting: Setting, by reading: ConfigurationReading) -> PinSet? {
+    guard let draft = drafts[name] else {
+      var message = "there is no set of pins named \(name.quoted)"
+      if let nearest = Suggestion.nearest(to: name, among: drafts.keys.sorted()) {
+        message += "; did you mean '\(nearest)'?"
+      }
+      reading.error(setting, message)
+      return nil
+    }
+    drafts[name]?.isUsed = true
+    return draft.isSound ? draft.set : nil
+  }
+
+  func warnOfUnused(by reading: ConfigurationReading) {
+    for draft in drafts.values where draft.isSound && !draft.isUsed {
+      draft.warn(by: reading, "no rule names this set, so it has no effect")
+    }
+  }
+}
+
+extension PinSetDraft {
+  fileprivate init(_ header: Setting, _ table: ConfigurationTable, isNamed: Bool, by reading: ConfigurationReading) {
+    self.header = header
+    set = PinSet(name: header.key)
+    let errorsBefore = reading.errorCount
     var settings: [String: Setting] = [:]
     var certificates: [(value: NamedCertificate, setting: Setting)] = []
     for setting in table.settings {
       settings[setting.key] = setting
       if setting.key == "certificates" {
-        certificates = pinnedCertificates(setting)
+        certificates = Self.certificates(of: setting, by: reading)
       } else {
-        readPinKey(setting, &draft.set)
+        read(setting, by: reading)
       }
     }
-    draft.set.certificates = certificates.map(\.value.certificate)
-    checkPinName(header)
-    draft.isSound = errorCount == errorsBefore
-    if draft.isSound { checkPins(&draft, settings, certificates) }
-    pinSets[header.key] = pinSets[header.key] ?? draft
+    set.certificates = certificates.map(\.value.certificate)
+    isSound = isNamed && reading.errorCount == errorsBefore
+    if isSound { check(settings, certificates: certificates, by: reading) }
   }
 
-  private func readPinKey(_ setting: Setting, _ set: inout PinSet) {
+  private mutating func read(_ setting: Setting, by reading: ConfigurationReading) {
     switch setting.key {
-    case "mode": set.mode = choice(setting, SSLPinningMode.self) ?? set.mode
-    case "spki": set.keys = pinnedKeys(setting)
-    case "expires": set.expires = expiry(setting)
-    case "on_expiry": set.failsOnExpiry = choice(setting, ExpiryAction.self) != .report
-    case "enforce": set.enforce = boolean(setting) ?? true
-    default: unread(setting, of: .pins)
-    }
-  }
-
-  private func checkPinName(_ header: Setting) {
-    if let other = pinSets[header.key]?.header {
-      let place = other.source.location(other.keyBegin)
-      report(
-        .error, header.source, header.keyBegin,
-        "[pins.\(header.key)] stands at \(place) already; a name belongs to one set of pins")
-    } else if !Self.isRuleName(header.key) {
-      report(
-        .error, header.source, header.keyBegin,
-        "[pins]: expected \(Self.ruleNameExpectation) in the name of a set, found \(header.key.quoted)")
+    case "mode": set.mode = reading.choice(setting, SSLPinningMode.self) ?? set.mode
+    case "spki": set.keys = Self.keys(of: setting, by: reading)
+    case "expires": set.expires = Self.expiry(of: setting, by: reading)
+    case "on_expiry": set.failsOnExpiry = reading.choice(setting, ExpiryAction.self) != .report
+    case "enforce": set.enforce = reading.boolean(setting) ?? true
+    default: reading.unread(setting, of: .pins)
     }
   }
 
   // MARK: Values
 
-  private func pinnedKeys(_ setting: Setting) -> [PublicKeyPin] {
-    let pins = (strings(setting) ?? []).compactMap { text, element -> (value: PublicKeyPin, setting: Setting)? in
+  private static func keys(of setting: Setting, by reading: ConfigurationReading) -> [PublicKeyPin] {
+    let pins = (reading.strings(setting) ?? []).compactMap {
+      text, element -> (value: PublicKeyPin, setting: Setting)? in
       guard let pin = PublicKeyPin.parse(text) else {
-        error(
+        reading.error(
           element,
           "expected the SHA-256 of a public key, as \"sha256/\" and 44 characters of base64, or as 64 hexadecimal "
             + "digits, found \(text.quoted)")
@@ -79,22 +110,24 @@ extension ConfigurationReading {
       }
       return (pin, element)
     }
-    warnOfRepetition(pins) { $0.description.quoted }
+    reading.warnOfRepetition(pins) { $0.description.quoted }
     return pins.map(\.value)
   }
 
-  private func pinnedCertificates(_ setting: Setting) -> [(value: NamedCertificate, setting: Setting)] {
-    (strings(setting) ?? []).flatMap { text, element in
-      (certificates(element, text, inDirectory: "*.cer") ?? []).map { ($0, element) }
+  private static func certificates(of setting: Setting, by reading: ConfigurationReading) -> [(
+    value: NamedCertificate, setting: Setting
+  )] {
+    (reading.strings(setting) ?? []).flatMap { text, element in
+      (reading.certificates.certificates(text, element, inDirectory: "*.cer", by: reading) ?? []).map { ($0, element) }
     }
   }
 
-  private func expiry(_ setting: Setting) -> Int64? {
+  private static func expiry(of setting: Setting, by reading: ConfigurationReading) -> Int64? {
     guard case .dateTime(let text) = setting.value.content, let end = CalendarDate.end(of: text) else {
       if case .string(let text) = setting.value.content {
-        error(setting, "expected a date such as 2027-06-01, without quotes, found the string \(text.quoted)")
+        reading.error(setting, "expected a date such as 2027-06-01, without quotes, found the string \(text.quoted)")
       } else {
-        expected("a date such as 2027-06-01", setting)
+        reading.expected("a date such as 2027-06-01", setting)
       }
       return nil
     }
@@ -103,95 +136,77 @@ extension ConfigurationReading {
 
   // MARK: The set as a whole
 
-  private func checkPins(
-    _ draft: inout PinSetDraft, _ settings: [String: Setting],
-    _ certificates: [(value: NamedCertificate, setting: Setting)]
+  private mutating func check(
+    _ settings: [String: Setting], certificates: [(value: NamedCertificate, setting: Setting)],
+    by reading: ConfigurationReading
   ) {
-    if let setting = settings["on_expiry"], draft.set.expires == nil {
-      warning(setting, "it does nothing without 'expires'")
+    if let setting = settings["on_expiry"], set.expires == nil {
+      reading.warning(setting, "it does nothing without 'expires'")
     }
-    guard draft.set.isPinning else { return warnOfUnusedMode(settings) }
-    guard draft.set.pinCount > 0 else {
-      draft.isSound = false
-      return reportEmpty(draft)
+    guard set.isPinning else { return warnOfUnusedMode(settings, by: reading) }
+    guard set.pinCount > 0 else {
+      isSound = false
+      return reportEmpty(by: reading)
     }
-    warnOfPinsTwice(draft.set, certificates)
-    if draft.set.mode == .certificate, let setting = settings["spki"] {
-      warning(setting, "it is not looked at: mode \"certificate\" compares whole certificates")
+    warnOfPinsTwice(certificates, by: reading)
+    if set.mode == .certificate, let setting = settings["spki"] {
+      reading.warning(setting, "it is not looked at: mode \"certificate\" compares whole certificates")
     }
-    if draft.set.pinCount == 1 {
-      warning(
-        draft.header, of: "[pins.\(draft.set.name)]",
+    if set.pinCount == 1 {
+      warn(
+        by: reading,
         "there is one pin only, and no backup pin: when what it pins is replaced, nothing connects any more")
     }
-    if let setting = settings["expires"], let end = draft.set.expires { warnOfExpiry(draft.set, end, setting) }
+    if let setting = settings["expires"], let end = set.expires { warnOfExpiry(end, setting, by: reading) }
   }
 
-  private func warnOfUnusedMode(_ settings: [String: Setting]) {
+  private func warnOfUnusedMode(_ settings: [String: Setting], by reading: ConfigurationReading) {
     for key in ["spki", "certificates"] {
-      settings[key].map { warning($0, "it is not looked at: mode \"none\" pins nothing") }
+      settings[key].map { reading.warning($0, "it is not looked at: mode \"none\" pins nothing") }
     }
   }
 
-  private func reportEmpty(_ draft: PinSetDraft) {
-    let needed = draft.set.mode == .certificate ? "'certificates'" : "'spki' or 'certificates'"
+  private func reportEmpty(by reading: ConfigurationReading) {
+    let needed = set.mode == .certificate ? "'certificates'" : "'spki' or 'certificates'"
     let text =
-      "[pins.\(draft.set.name)] holds no pin, so nothing could ever connect; mode "
-      + "\"\(draft.set.mode.rawValue)\" needs \(needed)"
-    report(.error, draft.header.source, draft.header.keyBegin, text)
+      "[pins.\(set.name)] holds no pin, so nothing could ever connect; mode "
+      + "\"\(set.mode.rawValue)\" needs \(needed)"
+    reading.report(.error, header.source, header.keyBegin, text)
   }
 
   /// Warns of repeated certificates and, in public-key mode, of repeated keys in any form.
-  private func warnOfPinsTwice(_ set: PinSet, _ certificates: [(value: NamedCertificate, setting: Setting)]) {
+  private func warnOfPinsTwice(
+    _ certificates: [(value: NamedCertificate, setting: Setting)], by reading: ConfigurationReading
+  ) {
     var keys = Set(set.keys)
     var ders: Set<[UInt8]> = []
     for (named, setting) in certificates {
       let isNewKey = keys.insert(named.certificate.publicKeyPin).inserted
       let isNewCertificate = ders.insert(named.certificate.der).inserted
       if !isNewCertificate {
-        warning(setting, "the certificate \(named.title) is pinned twice")
+        reading.warning(setting, "the certificate \(named.title) is pinned twice")
       } else if !isNewKey, set.mode == .publicKey {
-        warning(
+        reading.warning(
           setting, "the key of the certificate \(named.title) is pinned already, \(named.certificate.publicKeyPin)")
       }
     }
   }
 
-  private func warnOfExpiry(_ set: PinSet, _ end: Int64, _ setting: Setting) {
-    guard case .dateTime(let text) = setting.value.content, let notice = expiryNotice(end, on: text) else { return }
+  private func warnOfExpiry(_ end: Int64, _ setting: Setting, by reading: ConfigurationReading) {
+    guard case .dateTime(let text) = setting.value.content,
+      let notice = ExpiryNotice.words(end, on: text, now: reading.files.now)
+    else { return }
     let outcome: String
-    if set.isExpired(at: now) {
+    if set.isExpired(at: reading.files.now) {
       outcome = set.failsOnExpiry ? "what it pins is refused" : "what it pins is no longer enforced"
     } else {
       outcome = set.failsOnExpiry ? "after it what it pins is refused" : "after it what it pins is no longer enforced"
     }
-    warning(setting, "the set \(notice); \(outcome) (on_expiry = \"\(set.failsOnExpiry ? "fail" : "report")\")")
+    reading.warning(setting, "the set \(notice); \(outcome) (on_expiry = \"\(set.failsOnExpiry ? "fail" : "report")\")")
   }
 
-  // MARK: References
-
-  /// The set that `name` refers to; marks it as used. nil after an error, and if the set itself has one.
-  func pinSet(_ name: String, _ setting: Setting) -> PinSet? {
-    guard let draft = pinSets[name] else {
-      var message = "there is no set of pins named \(name.quoted)"
-      if let nearest = Suggestion.nearest(to: name, among: pinSets.keys.sorted()) {
-        message += "; did you mean '\(nearest)'?"
-      }
-      error(setting, message)
-      return nil
-    }
-    pinSets[name]?.isUsed = true
-    return draft.isSound ? draft.set : nil
-  }
-
-  func warnOfUnusedPins() {
-    for draft in pinSets.values where draft.isSound && !draft.isUsed {
-      warning(draft.header, of: "[pins.\(draft.set.name)]", "no rule names this set, so it has no effect")
-    }
-  }
-
-  private func warning(_ header: Setting, of title: String, _ message: String) {
-    report(.warning, header.source, header.keyBegin, "\(title): \(message)")
+  fileprivate func warn(by reading: ConfigurationReading, _ message: String) {
+    reading.report(.warning, header.source, header.keyBegin, "[pins.\(set.name)]: \(message)")
   }
 }
 

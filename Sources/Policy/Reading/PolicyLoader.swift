@@ -4,8 +4,6 @@
 // are read. One pass finds all faults: reading continues after every error, and only the end decides whether there is a
 // policy. Tests: PolicyLoaderTests and the suites that the files of the readers name.
 
-import Security
-
 /// The result of loading.
 public struct LoadResult: Sendable {
   /// nil if a diagnostic is an error.
@@ -45,126 +43,59 @@ public enum PolicyLoader {
     guard let path else {
       return (EffectiveConfiguration([], Configuration(), main: nil, directory: directory), [])
     }
-    let (reading, result) = read(path, files, .inspected)
+    let (documents, result) = read(path, files, .inspected)
     let configuration = result.policy.map {
-      EffectiveConfiguration(reading.documents, $0.configuration, main: path, directory: directory)
+      EffectiveConfiguration(documents, $0.configuration, main: path, directory: directory)
     }
     return (configuration, result.diagnostics)
   }
 
   private static func read(
     _ path: String, _ files: some PolicyFiles, _ secrets: SecretUse
-  ) -> (reading: ConfigurationReading, result: LoadResult) {
+  ) -> (documents: [SourceDocument], result: LoadResult) {
     let reading = ConfigurationReading(files: files, secrets: secrets)
-    reading.readMainFile(path)
-    reading.checkRules()
-    reading.checkExpectationNames()
+    var read = FilesRead(main: path, by: reading)
+    read.draft.check(by: reading)
+    let configuration = read.draft.configuration
     let result = LoadResult(
-      policy: reading.errorCount == 0 ? reading.policy() : nil, diagnostics: reading.diagnostics,
-      files: reading.filesRead, configurationFiles: reading.configurationFiles,
-      adminSocket: reading.configuration.admin.socket, history: reading.configuration.history)
-    return (reading, result)
+      policy: reading.errorCount == 0 ? read.draft.policy() : nil, diagnostics: reading.diagnostics,
+      files: reading.files.pathsRead, configurationFiles: read.count, adminSocket: configuration.admin.socket,
+      history: configuration.history)
+    return (read.documents, result)
   }
 }
 
-extension ConfigurationReading {
-  fileprivate func policy() -> Policy {
-    let standard = SecurityPolicy(defaultSecurity.policySettings)
-    var interned = [standard.digest: standard]
-    let routes = routes.mapValues { draft in
-      let own = draft.security.map { SecurityPolicy($0.policySettings) } ?? .standard
-      let security = interned[own.digest, default: own]
-      interned[own.digest] = security
-      return draft.route(security: security)
-    }
-    let rules = rules.map { draft in
-      let own = draft.effectiveSecurity.map { SecurityPolicy($0.policySettings) }
-      let security = own.map { interned[$0.digest, default: $0] } ?? standard
-      interned[security.digest] = security
-      let response = ResponseDraft.merged(draft.response, inheriting: defaultResponse)
-      return draft.rule(
-        inheriting: defaultRequest, timeouts: configuration.timeouts,
-        routes: draft.routes.map { route($0.value, among: routes) }, security: security,
-        response: response?.serialization, answer: response?.answer)
-    }
-    return Policy(
-      configuration: configuration, rules: rules, defaultRequest: defaultRequest.policy(), defaultSecurity: standard,
-      defaultResponse: defaultResponse?.serialization, defaultAnswer: defaultResponse?.answer,
-      expectations: expectations)
-  }
+/// The main file and those that it includes.
+private struct FilesRead {
+  var draft = PolicyDraft()
+  /// Every file that could be parsed.
+  private(set) var documents: [SourceDocument] = []
+  /// How many there are, without those of secrets and certificates.
+  private(set) var count = 0
+  private let mainFile: String
+  private var included: Set<String> = []
+  private let reading: ConfigurationReading
 
-  /// A name that refers to nothing has already been an error: a direct connection instead would bypass the parents.
-  private func route(_ name: String, among routes: [String: Route]) -> Route {
-    if let route = routes[name] { return route }
-    precondition(name == Route.direct.name, "a rule lists a route that is not there")
-    return .direct
-  }
-
-  // MARK: The main file
-
-  fileprivate func readMainFile(_ path: String) {
+  init(main path: String, by reading: ConfigurationReading) {
     mainFile = path
-    switch files.read(path, limit: PolicyLoader.largestFileBytes) {
-    case .failure(let fault): error(file: path, "cannot read the file: \(fault)")
+    self.reading = reading
+    switch reading.files.read(path, limit: PolicyLoader.largestFileBytes) {
+    case .failure(let fault): reading.error(file: path, "cannot read the file: \(fault)")
     case .success(let bytes):
-      guard let root = parse(path, bytes) else { return }
-      var includes: [Setting] = []
-      for setting in root.settings { readMain(setting, &includes) }
-      for setting in includes { include(setting) }
-      checkRemoteListening()
-      checkListenAddresses()
+      let settings = parse(path, bytes)?.settings ?? []
+      for setting in settings where setting.key != "include" { draft.readMain(setting, by: reading) }
+      for setting in settings where setting.key == "include" { include(setting) }
     }
   }
 
-  private func readMain(_ setting: Setting, _ includes: inout [Setting]) {
-    switch setting.key {
-    case "include": includes.append(setting)
-    case "dns": table(setting).map(readNameServices)
-    case "trust": table(setting).map(readTrust)
-    case "authority": table(setting).map(readAuthority)
-    case "admin": table(setting).map(readAdmin)
-    case "reachability": table(setting).map(readReachability)
-    case "cache": table(setting).map(readCache)
-    case "history": table(setting).map(readHistory)
-    default: readShared(setting)
-    }
-  }
-
-  private func readDefaults(_ table: ConfigurationTable) {
-    for setting in once(table).settings {
-      switch setting.key {
-      case "request": defaultRequest = self.table(setting).map(requestDraft) ?? RequestDraft()
-      case "security": defaultSecurity = self.table(setting).map(securityDraft) ?? SecurityDraft()
-      case "response": defaultResponse = self.table(setting).map(responseDraft)
-      default: unread(setting, of: .defaults)
-      }
-    }
-  }
-
-  // MARK: Any file
-
-  /// Reads the tables that are allowed in any of the files.
-  private func readShared(_ setting: Setting) {
-    switch setting.key {
-    case "proxy": table(setting).map(readProxy)
-    case "log": table(setting).map(readLog)
-    case "defaults": table(setting).map(readDefaults)
-    case "rule": readRules(setting)
-    case "expect": readExpectations(setting)
-    case "pins": readPins(setting)
-    case "routes": readRoutes(setting)
-    default: unread(setting, of: .root)
-    }
-  }
-
-  private func parse(_ path: String, _ bytes: [UInt8]) -> ConfigurationTable? {
-    noteConfiguration(path)
+  private mutating func parse(_ path: String, _ bytes: [UInt8]) -> ConfigurationTable? {
+    count += 1
     let source = SourceText(name: path, bytes: bytes)
-    announce(source)
+    reading.announce(source)
     switch TOMLDocument.parse(bytes) {
     case .failure(let fault):
       source.conceal(Concealment.ranges(inBroken: source))
-      report(.error, source, fault.position, Self.syntaxMessage(fault, source))
+      reading.report(.error, source, fault.position, Self.syntaxMessage(fault, source))
       return nil
     case .success(let root):
       source.conceal(Concealment.ranges(in: root))
@@ -195,15 +126,15 @@ extension ConfigurationReading {
 
   // MARK: Included files
 
-  private func include(_ setting: Setting) {
-    for (text, element) in strings(setting) ?? [] {
+  private mutating func include(_ setting: Setting) {
+    for (text, element) in reading.strings(setting) ?? [] {
       if ConfigurationPath.isPattern(text) {
         includeMatches(text, element)
-      } else if let path = path(element, text).map(ConfigurationPath.plain) {
+      } else if let path = reading.path(element, text).map(ConfigurationPath.plain) {
         if path == ConfigurationPath.plain(mainFile) {
-          error(element, "\(path.quoted) includes itself")
+          reading.error(element, "\(path.quoted) includes itself")
         } else if !included.insert(path).inserted {
-          warning(element, "\(path.quoted) is included already")
+          reading.warning(element, "\(path.quoted) is included already")
         } else {
           includeFile(path, element)
         }
@@ -211,10 +142,10 @@ extension ConfigurationReading {
     }
   }
 
-  private func includeMatches(_ pattern: String, _ setting: Setting) {
-    guard path(setting, pattern) != nil else { return }
-    switch files.expand(pattern, in: ConfigurationPath.directory(of: setting.source.name)) {
-    case .failure(let fault): error(setting, "cannot list \(pattern.quoted): \(fault)")
+  private mutating func includeMatches(_ pattern: String, _ setting: Setting) {
+    guard reading.path(setting, pattern) != nil else { return }
+    switch reading.files.expand(pattern, in: ConfigurationPath.directory(of: setting.source.name)) {
+    case .failure(let fault): reading.error(setting, "cannot list \(pattern.quoted): \(fault)")
     case .success(let paths):
       let plain = paths.map(ConfigurationPath.plain).sorted { $0.utf8.lexicographicallyPrecedes($1.utf8) }
       for path in plain where path != ConfigurationPath.plain(mainFile) {
@@ -223,31 +154,28 @@ extension ConfigurationReading {
     }
   }
 
-  private func includeFile(_ path: String, _ setting: Setting) {
+  private mutating func includeFile(_ path: String, _ setting: Setting) {
     guard included.count <= PolicyLoader.mostFiles else {
       if included.count == PolicyLoader.mostFiles + 1 {
-        error(setting, "more than \(PolicyLoader.mostFiles) files are included")
+        reading.error(setting, "more than \(PolicyLoader.mostFiles) files are included")
       }
       return
     }
-    switch files.read(path, limit: PolicyLoader.largestFileBytes) {
-    case .failure(let fault): error(setting, "cannot read \(path.quoted): \(fault)")
+    switch reading.files.read(path, limit: PolicyLoader.largestFileBytes) {
+    case .failure(let fault): reading.error(setting, "cannot read \(path.quoted): \(fault)")
     case .success(let bytes):
       for setting in parse(path, bytes)?.settings ?? [] { readIncluded(setting) }
     }
   }
 
-  private func readIncluded(_ setting: Setting) {
-    let isMainOnly = TableSchema.root.names.contains(setting.key) && !Self.namesInAnyFile.contains(setting.key)
-    guard isMainOnly else { return readShared(setting) }
+  private mutating func readIncluded(_ setting: Setting) {
+    let isMainOnly = TableSchema.root.names.contains(setting.key) && !PolicyDraft.namesInAnyFile.contains(setting.key)
+    guard isMainOnly else { return draft.readShared(setting, by: reading) }
     let isKey = setting.key == "include"
     let title = isKey ? "'include'" : "[\(setting.key)]"
-    report(
+    reading.report(
       .error, setting.source, setting.keyBegin,
       "\(title) may stand only in the main file, \(mainFile); an included file holds [[rule]], [[expect]], "
         + "[pins.*], [routes.*], [defaults], [log] and [proxy]")
   }
-
-  /// The tables allowed in an included file.
-  private static let namesInAnyFile: Set<String> = ["rule", "expect", "pins", "routes", "defaults", "log", "proxy"]
 }

@@ -19,16 +19,16 @@ struct QueryStyleDraft {
   }
 }
 
-extension ConfigurationReading {
-  func queryStyle(_ setting: Setting) -> QueryStyleDraft? {
-    guard let table = table(setting) else { return nil }
+extension QueryStyleDraft {
+  static func read(_ setting: Setting, by reading: ConfigurationReading) -> QueryStyleDraft? {
+    guard let table = reading.table(setting) else { return nil }
     var draft = QueryStyleDraft()
     for entry in table.settings {
       switch entry.key {
-      case "arrays": draft.arrays = choice(entry, QueryStyle.Arrays.self)
-      case "booleans": draft.booleans = choice(entry, QueryStyle.Booleans.self)
-      case "space": draft.space = choice(entry, QueryStyle.Space.self)
-      default: unread(entry, of: .queryStyle)
+      case "arrays": draft.arrays = reading.choice(entry, QueryStyle.Arrays.self)
+      case "booleans": draft.booleans = reading.choice(entry, QueryStyle.Booleans.self)
+      case "space": draft.space = reading.choice(entry, QueryStyle.Space.self)
+      default: reading.unread(entry, of: .queryStyle)
       }
     }
     return draft

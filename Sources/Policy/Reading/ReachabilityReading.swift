@@ -29,37 +29,45 @@ enum InterfaceName {
   }
 }
 
-extension ConfigurationReading {
-  func readReachability(_ table: ConfigurationTable) {
+extension ReachabilitySettings {
+  static func read(_ table: ConfigurationTable, by reading: ConfigurationReading) -> ReachabilitySettings {
+    var reachability = ReachabilitySettings()
     for setting in table.settings {
       switch setting.key {
-      case "interfaces": self.table(setting).map(readInterfaces)
-      default: unread(setting, of: .reachability)
+      case "interfaces": reachability.interfaces = reading.table(setting).map { interfaces($0, by: reading) } ?? [:]
+      default: reading.unread(setting, of: .reachability)
       }
     }
+    return reachability
   }
 
-  private func readInterfaces(_ table: ConfigurationTable) {
+  private static func interfaces(
+    _ table: ConfigurationTable, by reading: ConfigurationReading
+  ) -> [String: ReachabilityStatus] {
+    var interfaces: [String: ReachabilityStatus] = [:]
     for setting in table.settings {
       if !InterfaceName.isValid(setting.key) {
         let text = "[\(setting.table)]: expected \(InterfaceName.expectation), found \(setting.key.quoted)"
-        report(.error, setting.source, setting.keyBegin, text)
+        reading.report(.error, setting.source, setting.keyBegin, text)
       }
       // `eth0.5 = …` is a table in TOML.
       if case .table(let entries) = setting.value.content, let entry = entries.first {
         let name = "\(setting.key).\(entry.key)"
-        expected("a string", setting, advice: "a name with a dot in it stands between quotes: \"\(name)\"")
-      } else if let kind = choice(setting, LinkKind.self) {
-        configuration.reachability.interfaces[setting.key] = kind.status
+        reading.expected("a string", setting, advice: "a name with a dot in it stands between quotes: \"\(name)\"")
+      } else if let kind = reading.choice(setting, LinkKind.self) {
+        interfaces[setting.key] = kind.status
       }
     }
+    return interfaces
   }
+}
 
+extension InterfaceName {
   /// A device that packets must use. It need not exist yet.
-  func interface(_ setting: Setting) -> String? {
-    guard let name = string(setting) else { return nil }
-    if InterfaceName.isValid(name) { return name }
-    error(setting, "expected \(InterfaceName.expectation), found \(name.quoted)")
+  static func read(_ setting: Setting, by reading: ConfigurationReading) -> String? {
+    guard let name = reading.string(setting) else { return nil }
+    if isValid(name) { return name }
+    reading.error(setting, "expected \(expectation), found \(name.quoted)")
     return nil
   }
 }

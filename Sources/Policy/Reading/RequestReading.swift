@@ -21,19 +21,19 @@ struct HeaderEdit {
 /// A request table; nil for keys that it does not set.
 struct RequestDraft {
   /// The position of each key.
-  var settings: [String: Setting] = [:]
-  var timeoutMilliseconds: Int64? = nil
-  var cookies: Bool? = nil
-  var encodesPath: Bool? = nil
-  var edits: [HeaderEdit] = []
+  private(set) var settings: [String: Setting] = [:]
+  private(set) var timeoutMilliseconds: Int64? = nil
+  private(set) var cookies: Bool? = nil
+  private(set) var encodesPath: Bool? = nil
+  private(set) var edits: [HeaderEdit] = []
   /// nil: there are no settings for parameters and bodies.
-  var serializer: SerializerDraft? = nil
-  var buffersUploads: Bool? = nil
-  var serviceType: ServiceType? = nil
-  var throttle: Throttle? = nil
-  var cachePolicy: CachePolicy? = nil
-  var resumes: Bool? = nil
-  var allowsCellularAccess: Bool? = nil
+  private(set) var serializer: SerializerDraft? = nil
+  private(set) var buffersUploads: Bool? = nil
+  private(set) var serviceType: ServiceType? = nil
+  private(set) var throttle: Throttle? = nil
+  private(set) var cachePolicy: CachePolicy? = nil
+  private(set) var resumes: Bool? = nil
+  private(set) var allowsCellularAccess: Bool? = nil
 
   /// The request policy of a rule with these settings that inherits the rest.
   func policy(inheriting inherited: RequestDraft = RequestDraft()) -> RequestPolicy {
@@ -81,123 +81,133 @@ struct RequestDraft {
   }
 }
 
-extension ConfigurationReading {
-  /// Most languages in `accept_language`: the weights fall by 0.1, as AFNetworking's do.
-  static let mostLanguages = 6
-
-  func requestDraft(_ table: ConfigurationTable) -> RequestDraft {
+extension RequestDraft {
+  static func read(_ table: ConfigurationTable, by reading: ConfigurationReading) -> RequestDraft {
     var draft = RequestDraft()
     for setting in table.settings {
       draft.settings[setting.key] = setting
       switch setting.key {
-      case "headers": draft.edits += self.table(setting).map(headerEdits) ?? []
-      case "user_agent": draft.edits += [userAgent(setting)].compactMap { $0 }
-      case "accept_language": draft.edits += [acceptLanguage(setting)].compactMap { $0 }
-      case "authorization": draft.edits += [authorization(setting)].compactMap { $0 }
-      case "timeout": draft.timeoutMilliseconds = quantity(setting, .duration, in: Bounds.duration)
-      case "cookies": draft.cookies = boolean(setting)
-      case "encode_path": draft.encodesPath = boolean(setting)
-      case "buffer_uploads": draft.buffersUploads = boolean(setting)
-      case "service_type": draft.serviceType = choice(setting, ServiceType.self)
-      case "throttle": draft.throttle = throttle(setting)
-      case "cache_policy": draft.cachePolicy = choice(setting, CachePolicy.self) ?? .returnCacheDontLoad
-      case "resume": draft.resumes = boolean(setting)
-      case "allows_cellular_access": draft.allowsCellularAccess = boolean(setting)
-      default: readSerializerKey(setting, &draft)
+      case "headers": draft.edits += reading.table(setting).map { HeaderEdit.list($0, by: reading) } ?? []
+      case "user_agent": draft.edits += [HeaderEdit.userAgent(setting, by: reading)].compactMap { $0 }
+      case "accept_language": draft.edits += [HeaderEdit.acceptLanguage(setting, by: reading)].compactMap { $0 }
+      case "authorization": draft.edits += [HeaderEdit.authorization(setting, by: reading)].compactMap { $0 }
+      case "timeout": draft.timeoutMilliseconds = reading.quantity(setting, .duration, in: Bounds.duration)
+      case "cookies": draft.cookies = reading.boolean(setting)
+      case "encode_path": draft.encodesPath = reading.boolean(setting)
+      case "buffer_uploads": draft.buffersUploads = reading.boolean(setting)
+      case "service_type": draft.serviceType = reading.choice(setting, ServiceType.self)
+      case "throttle": draft.throttle = Throttle.read(setting, by: reading)
+      case "cache_policy": draft.cachePolicy = reading.choice(setting, CachePolicy.self) ?? .returnCacheDontLoad
+      case "resume": draft.resumes = reading.boolean(setting)
+      case "allows_cellular_access": draft.allowsCellularAccess = reading.boolean(setting)
+      default: SerializerDraft.read(setting, into: &draft.serializer, by: reading)
       }
     }
-    checkConflicts(draft.edits)
+    HeaderEdit.checkConflicts(draft.edits, by: reading)
     return draft
   }
+}
 
-  // MARK: Header fields
+extension HeaderEdit {
+  /// Most languages in `accept_language`: the weights fall by 0.1, as AFNetworking's do.
+  private static let mostLanguages = 6
 
-  private func headerEdits(_ table: ConfigurationTable) -> [HeaderEdit] {
+  fileprivate static func list(_ table: ConfigurationTable, by reading: ConfigurationReading) -> [HeaderEdit] {
     table.settings.flatMap { setting -> [HeaderEdit] in
       switch setting.key {
-      case "default": return self.table(setting).map { writtenFields($0, .standard) } ?? []
-      case "set": return self.table(setting).map { writtenFields($0, .set) } ?? []
-      case "remove": return removedFields(setting)
+      case "default": return reading.table(setting).map { writtenFields($0, .standard, by: reading) } ?? []
+      case "set": return reading.table(setting).map { writtenFields($0, .set, by: reading) } ?? []
+      case "remove": return removedFields(setting, by: reading)
       default:
-        unread(setting, of: .headers)
+        reading.unread(setting, of: .headers)
         return []
       }
     }
   }
 
-  private func writtenFields(_ table: ConfigurationTable, _ kind: HeaderEdit.Kind) -> [HeaderEdit] {
+  private static func writtenFields(
+    _ table: ConfigurationTable, _ kind: HeaderEdit.Kind, by reading: ConfigurationReading
+  ) -> [HeaderEdit] {
     table.settings.compactMap { setting in
-      guard isField(setting.key, setting, at: setting.keyBegin, refused: FieldSyntax.owned) else {
+      guard isField(setting.key, setting, at: setting.keyBegin, refused: FieldSyntax.owned, by: reading) else {
         return nil
       }
-      guard let value = headerValue(setting, mayBeSecret: SecretWords.covers(setting.key)) else { return nil }
+      guard let value = headerValue(setting, mayBeSecret: SecretWords.covers(setting.key), by: reading) else {
+        return nil
+      }
       return HeaderEdit(kind: kind, name: setting.key, value: value, setting: setting)
     }
   }
 
-  private func removedFields(_ setting: Setting) -> [HeaderEdit] {
-    (strings(setting) ?? []).compactMap { name, element in
-      guard isField(name, element, at: element.value.begin, refused: FieldSyntax.kept) else { return nil }
+  private static func removedFields(_ setting: Setting, by reading: ConfigurationReading) -> [HeaderEdit] {
+    (reading.strings(setting) ?? []).compactMap { name, element in
+      guard isField(name, element, at: element.value.begin, refused: FieldSyntax.kept, by: reading) else { return nil }
       if name.contains("*") {
-        warning(element, "a field name has no wildcards here: only a field named exactly \(name.quoted) is taken out")
+        reading.warning(
+          element, "a field name has no wildcards here: only a field named exactly \(name.quoted) is taken out")
       }
       return HeaderEdit(kind: .remove, name: name, setting: element)
     }
   }
 
-  func isField(_ name: String, _ setting: Setting, at position: TOMLPosition, refused: Set<String>)
+  static func isField(
+    _ name: String, _ setting: Setting, at position: TOMLPosition, refused: Set<String>,
+    by reading: ConfigurationReading
+  )
     -> Bool
   {
     if !FieldSyntax.isToken(name) {
       let text =
         "[\(setting.table)]: expected the name of a header field (a token, RFC 9110, 5.1), found \(name.quoted)"
-      report(.error, setting.source, position, text)
+      reading.report(.error, setting.source, position, text)
       return false
     }
     if refused.contains(name.lowercased()) {
       let text =
         "[\(setting.table)]: \(name.quoted) belongs to the connection or the framing; the proxy writes it itself"
-      report(.error, setting.source, position, text)
+      reading.report(.error, setting.source, position, text)
       return false
     }
     return true
   }
 
   /// A value that may be written after a field's name.
-  private func headerValue(_ setting: Setting, mayBeSecret: Bool = false) -> GivenValue? {
-    guard let value = stringOrSecret(setting, mayBeSecret: mayBeSecret) else { return nil }
+  private static func headerValue(_ setting: Setting, mayBeSecret: Bool = false, by reading: ConfigurationReading)
+    -> GivenValue?
+  {
+    guard let value = reading.stringOrSecret(setting, mayBeSecret: mayBeSecret) else { return nil }
     guard let fault = FieldSyntax.fault(ofValue: value.bytes) else { return value }
-    error(setting, fault)
+    reading.error(setting, fault)
     return nil
   }
 
-  private func userAgent(_ setting: Setting) -> HeaderEdit? {
-    guard let value = headerValue(setting) else { return nil }
+  fileprivate static func userAgent(_ setting: Setting, by reading: ConfigurationReading) -> HeaderEdit? {
+    guard let value = headerValue(setting, by: reading) else { return nil }
     guard !value.bytes.isEmpty else {
-      error(setting, "the value is empty; to send no User-Agent, put it into headers.remove")
+      reading.error(setting, "the value is empty; to send no User-Agent, put it into headers.remove")
       return nil
     }
     return HeaderEdit(kind: .set, name: "User-Agent", value: value, setting: setting)
   }
 
-  private func acceptLanguage(_ setting: Setting) -> HeaderEdit? {
-    guard let texts = strings(setting) else { return nil }
-    for (text, element) in texts where !Self.isLanguageRange(text) {
-      error(
+  fileprivate static func acceptLanguage(_ setting: Setting, by reading: ConfigurationReading) -> HeaderEdit? {
+    guard let texts = reading.strings(setting) else { return nil }
+    for (text, element) in texts where !isLanguageRange(text) {
+      reading.error(
         element, "expected a language range such as \"de\" or \"en-GB\" (RFC 4647, 2.1), found \(text.quoted)"
       )
     }
     guard !texts.isEmpty else {
       if case .array(let values) = setting.value.content, !values.isEmpty { return nil }
-      error(setting, "expected at least one language; to send no Accept-Language, put it into headers.remove")
+      reading.error(setting, "expected at least one language; to send no Accept-Language, put it into headers.remove")
       return nil
     }
-    warnOfRepetition(texts.map { ($0.text.lowercased(), $0.setting) }) { $0.quoted }
-    if texts.count > Self.mostLanguages {
-      let text = "only the first \(Self.mostLanguages) languages are sent, because the weights fall from 1 by 0.1"
-      warning(texts[Self.mostLanguages].setting, text)
+    reading.warnOfRepetition(texts.map { ($0.text.lowercased(), $0.setting) }) { $0.quoted }
+    if texts.count > mostLanguages {
+      let text = "only the first \(mostLanguages) languages are sent, because the weights fall from 1 by 0.1"
+      reading.warning(texts[mostLanguages].setting, text)
     }
-    let weighted = texts.prefix(Self.mostLanguages).enumerated().map { index, entry in
+    let weighted = texts.prefix(mostLanguages).enumerated().map { index, entry in
       // As AFHTTPRequestSerializer writes it ("%@;q=%0.1g"), the first with its weight too.
       index == 0 ? "\(entry.text);q=1" : "\(entry.text);q=0.\(10 - index)"
     }
@@ -217,7 +227,7 @@ extension ConfigurationReading {
   // MARK: Conflicts
 
   /// Reports contradictory edits of one field in one table.
-  private func checkConflicts(_ edits: [HeaderEdit]) {
+  fileprivate static func checkConflicts(_ edits: [HeaderEdit], by reading: ConfigurationReading) {
     var first: [String: HeaderEdit] = [:]
     let ordered = edits.sorted { $0.setting.value.begin < $1.setting.value.begin }
     for edit in ordered {
@@ -227,22 +237,22 @@ extension ConfigurationReading {
       }
       let place = "line \(earlier.setting.value.begin.line)"
       switch (earlier.kind, edit.kind) {
-      case (.set, .set): error(edit.setting, "\(edit.name.quoted) is set twice; the other place is \(place)")
+      case (.set, .set): reading.error(edit.setting, "\(edit.name.quoted) is set twice; the other place is \(place)")
       case (.standard, .standard):
-        error(edit.setting, "\(edit.name.quoted) has two defaults; the other one is in \(place)")
-      case (.remove, .remove): warning(edit.setting, "\(edit.name.quoted) is removed already in \(place)")
+        reading.error(edit.setting, "\(edit.name.quoted) has two defaults; the other one is in \(place)")
+      case (.remove, .remove): reading.warning(edit.setting, "\(edit.name.quoted) is removed already in \(place)")
       case (.set, .remove), (.remove, .set):
-        error(
+        reading.error(
           edit.setting,
           "\(edit.name.quoted) is both set and removed, the other in \(place); "
             + "a field that is set replaces what the client sent")
       case (.standard, .remove), (.remove, .standard):
-        error(
+        reading.error(
           edit.setting,
           "\(edit.name.quoted) has a default and is removed, the other in \(place); "
             + "to replace what the client sent, use headers.set")
       case (.standard, .set), (.set, .standard):
-        warning(
+        reading.warning(
           edit.setting,
           "the default of \(edit.name.quoted) is never used, because it is set as well; see \(place)")
       }

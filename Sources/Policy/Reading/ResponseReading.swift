@@ -10,19 +10,19 @@ final class ResponseDraft {
   typealias Reaction = ResponseSerialization.Reaction
 
   /// The position of each key. A key without a value below has an error, which has been reported.
-  var settings: [String: Setting] = [:]
-  var kinds: [Kind]? = nil
-  var acceptableStatus: StatusRanges? = nil
-  var acceptableTypes: [MediaRange]? = nil
-  var removesNulls: Bool? = nil
-  var onStatus: Reaction? = nil
-  var onContentType: Reaction? = nil
-  var onBody: Reaction? = nil
-  var onOversize: Reaction? = nil
-  var malformed: ResponseSerialization.Malformed? = nil
-  var parts: ResponseSerialization.Parts? = nil
-  var jsonRoot: ResponseSerialization.JSONRoot? = nil
-  var answer: SubstituteAnswer? = nil
+  private(set) var settings: [String: Setting] = [:]
+  private(set) var kinds: [Kind]? = nil
+  private(set) var acceptableStatus: StatusRanges? = nil
+  private(set) var acceptableTypes: [MediaRange]? = nil
+  private(set) var removesNulls: Bool? = nil
+  private(set) var onStatus: Reaction? = nil
+  private(set) var onContentType: Reaction? = nil
+  private(set) var onBody: Reaction? = nil
+  private(set) var onOversize: Reaction? = nil
+  private(set) var malformed: ResponseSerialization.Malformed? = nil
+  private(set) var parts: ResponseSerialization.Parts? = nil
+  private(set) var jsonRoot: ResponseSerialization.JSONRoot? = nil
+  private(set) var answer: SubstituteAnswer? = nil
   /// Whether it checks responses. `malformed` is only about heads, and `answer` about missing responses.
   private(set) lazy var judges =
     settings.isEmpty || settings.keys.contains { $0 != "malformed" && $0 != "answer" }
@@ -66,35 +66,35 @@ final class ResponseDraft {
   }()
 }
 
-extension ConfigurationReading {
-  func responseDraft(_ table: ConfigurationTable) -> ResponseDraft {
+extension ResponseDraft {
+  static func read(_ table: ConfigurationTable, by reading: ConfigurationReading) -> ResponseDraft {
     let draft = ResponseDraft()
     for setting in table.settings {
       draft.settings[setting.key] = setting
       switch setting.key {
-      case "serializer": draft.kinds = responseSerializers(setting)
-      case "acceptable_status": draft.acceptableStatus = statusRanges(setting)
-      case "acceptable_content_types": draft.acceptableTypes = mediaRanges(setting)
-      case "remove_nulls": draft.removesNulls = boolean(setting)
-      case "on_violation": self.table(setting).map { readReactions($0, draft) }
-      case "oversize": draft.onOversize = choice(setting, ResponseSerialization.Reaction.self)
-      case "malformed": draft.malformed = choice(setting, ResponseSerialization.Malformed.self)
-      case "parts": draft.parts = choice(setting, ResponseSerialization.Parts.self)
-      case "json": draft.jsonRoot = choice(setting, ResponseSerialization.JSONRoot.self)
-      case "answer": draft.answer = substituteAnswer(setting)
-      default: unread(setting, of: .response)
+      case "serializer": draft.kinds = serializers(setting, by: reading)
+      case "acceptable_status": draft.acceptableStatus = statusRanges(setting, by: reading)
+      case "acceptable_content_types": draft.acceptableTypes = mediaRanges(setting, by: reading)
+      case "remove_nulls": draft.removesNulls = reading.boolean(setting)
+      case "on_violation": reading.table(setting).map { draft.readReactions($0, by: reading) }
+      case "oversize": draft.onOversize = reading.choice(setting, ResponseSerialization.Reaction.self)
+      case "malformed": draft.malformed = reading.choice(setting, ResponseSerialization.Malformed.self)
+      case "parts": draft.parts = reading.choice(setting, ResponseSerialization.Parts.self)
+      case "json": draft.jsonRoot = reading.choice(setting, ResponseSerialization.JSONRoot.self)
+      case "answer": draft.answer = SubstituteAnswer.read(setting, by: reading)
+      default: reading.unread(setting, of: .response)
       }
     }
     return draft
   }
 
-  private func readReactions(_ table: ConfigurationTable, _ draft: ResponseDraft) {
+  private func readReactions(_ table: ConfigurationTable, by reading: ConfigurationReading) {
     for setting in table.settings {
       switch setting.key {
-      case "status": draft.onStatus = choice(setting, ResponseSerialization.Reaction.self)
-      case "content_type": draft.onContentType = choice(setting, ResponseSerialization.Reaction.self)
-      case "body": draft.onBody = choice(setting, ResponseSerialization.Reaction.self)
-      default: unread(setting, of: .violation)
+      case "status": onStatus = reading.choice(setting, ResponseSerialization.Reaction.self)
+      case "content_type": onContentType = reading.choice(setting, ResponseSerialization.Reaction.self)
+      case "body": onBody = reading.choice(setting, ResponseSerialization.Reaction.self)
+      default: reading.unread(setting, of: .violation)
       }
     }
   }
@@ -102,53 +102,54 @@ extension ConfigurationReading {
   // MARK: Serializers
 
   /// One serializer, or a list: the first that accepts a response decides.
-  private func responseSerializers(_ setting: Setting) -> [ResponseSerialization.Kind]? {
+  private static func serializers(_ setting: Setting, by reading: ConfigurationReading) -> [ResponseSerialization.Kind]?
+  {
     switch setting.value.content {
-    case .string: return choice(setting, ResponseSerialization.Kind.self).map { [$0] }
+    case .string: return reading.choice(setting, ResponseSerialization.Kind.self).map { [$0] }
     case .array(let values):
       guard !values.isEmpty else {
-        let words = Self.alternatives(ResponseSerialization.Kind.allCases.map(\.rawValue))
-        error(setting, "expected at least one of \(words)")
+        let words = ResponseSerialization.Kind.allCases.map(\.rawValue).alternativesInTOML
+        reading.error(setting, "expected at least one of \(words)")
         return nil
       }
       let kinds = values.map(setting.element).compactMap { element in
-        choice(element, ResponseSerialization.Kind.self).map { (value: $0, setting: element) }
+        reading.choice(element, ResponseSerialization.Kind.self).map { (value: $0, setting: element) }
       }
-      warnOfRepetition(kinds) { $0.rawValue.quoted }
+      reading.warnOfRepetition(kinds) { $0.rawValue.quoted }
       var seen: Set<ResponseSerialization.Kind> = []
       let distinct = kinds.map(\.value).filter { seen.insert($0).inserted }
       return distinct.isEmpty ? nil : distinct
     default:
-      expected("a string or an array of strings", setting)
+      reading.expected("a string or an array of strings", setting)
       return nil
     }
   }
 
   // MARK: Status
 
-  private func statusRanges(_ setting: Setting) -> StatusRanges? {
-    guard let elements = array(setting, of: "status codes and ranges") else { return nil }
+  private static func statusRanges(_ setting: Setting, by reading: ConfigurationReading) -> StatusRanges? {
+    guard let elements = reading.array(setting, of: "status codes and ranges") else { return nil }
     guard !elements.isEmpty else {
-      error(setting, "an empty list accepts no response; leave the key out for \"\(StatusRanges.successful)\"")
+      reading.error(setting, "an empty list accepts no response; leave the key out for \"\(StatusRanges.successful)\"")
       return nil
     }
     var accepted: [ClosedRange<Int>] = []
     for element in elements {
-      guard let range = statusRange(element) else { continue }
+      guard let range = statusRange(element, by: reading) else { continue }
       if accepted.contains(where: { $0.contains(range.lowerBound) && $0.contains(range.upperBound) }) {
-        warning(element, "\(StatusRanges([range])) is accepted already")
+        reading.warning(element, "\(StatusRanges([range])) is accepted already")
       }
       accepted.append(range)
     }
     return StatusRanges(accepted)
   }
 
-  private func statusRange(_ setting: Setting) -> ClosedRange<Int>? {
+  private static func statusRange(_ setting: Setting, by reading: ConfigurationReading) -> ClosedRange<Int>? {
     switch setting.value.content {
-    case .integer: return integer(setting, in: StatusRanges.legal).map { $0...$0 }
-    case .string(let text): return statusRange(setting, text)
+    case .integer: return reading.integer(setting, in: StatusRanges.legal).map { $0...$0 }
+    case .string(let text): return statusRange(setting, text, by: reading)
     default:
-      expected(Self.statusExpectation, setting)
+      reading.expected(statusExpectation, setting)
       return nil
     }
   }
@@ -157,15 +158,17 @@ extension ConfigurationReading {
     "a status code such as 304 or \"304\", or a range such as \"200-299\", "
     + "from \(StatusRanges.legal.lowerBound) to \(StatusRanges.legal.upperBound)"
 
-  private func statusRange(_ setting: Setting, _ text: String) -> ClosedRange<Int>? {
-    let codes = text.utf8.split(separator: 0x2d, omittingEmptySubsequences: false).map { Self.status(String($0)) }
+  private static func statusRange(_ setting: Setting, _ text: String, by reading: ConfigurationReading) -> ClosedRange<
+    Int
+  >? {
+    let codes = text.utf8.split(separator: 0x2d, omittingEmptySubsequences: false).map { status(String($0)) }
     if codes.count == 1, let code = codes[0] {
       return code...code
     } else if codes.count == 2, let first = codes[0], let last = codes[1] {
       if first <= last { return first...last }
-      error(setting, "the range \(text.quoted) is empty; did you mean '\(last)-\(first)'?")
+      reading.error(setting, "the range \(text.quoted) is empty; did you mean '\(last)-\(first)'?")
     } else {
-      error(setting, "expected \(Self.statusExpectation), found \(text.quoted)")
+      reading.error(setting, "expected \(statusExpectation), found \(text.quoted)")
     }
     return nil
   }
@@ -180,22 +183,22 @@ extension ConfigurationReading {
 
   // MARK: Types
 
-  private func mediaRanges(_ setting: Setting) -> [MediaRange]? {
-    guard let elements = array(setting, of: "strings") else { return nil }
+  private static func mediaRanges(_ setting: Setting, by reading: ConfigurationReading) -> [MediaRange]? {
+    guard let elements = reading.array(setting, of: "strings") else { return nil }
     guard !elements.isEmpty else {
-      error(setting, "an empty list accepts no response; write [\"*/*\"] to accept any type")
+      reading.error(setting, "an empty list accepts no response; write [\"*/*\"] to accept any type")
       return nil
     }
     let ranges = elements.compactMap { element -> (value: MediaRange, setting: Setting)? in
-      guard let text = string(element) else { return nil }
+      guard let text = reading.string(element) else { return nil }
       switch MediaRange.parse(text) {
       case .success(let range): return (range, element)
       case .failure(let fault):
-        error(element, fault.description)
+        reading.error(element, fault.description)
         return nil
       }
     }
-    warnOfRepetition(ranges) { $0.description.quoted }
+    reading.warnOfRepetition(ranges) { $0.description.quoted }
     return ranges.map(\.value)
   }
 }

@@ -15,21 +15,21 @@ struct RouteDraft {
   /// [routes.NAME] itself.
   let header: Setting
   /// The position of each key.
-  var settings: [String: Setting] = [:]
+  private(set) var settings: [String: Setting] = [:]
   /// nil: `via` is missing or has an error.
-  var way: Way? = nil
-  var credentials: ParentCredentials? = nil
-  var protocols: [HTTPProtocol]? = nil
-  var links: [ReachabilityStatus] = []
-  var interface: String? = nil
+  private(set) var way: Way? = nil
+  private(set) var credentials: ParentCredentials? = nil
+  private(set) var protocols: [HTTPProtocol]? = nil
+  private(set) var links: [ReachabilityStatus] = []
+  private(set) var interface: String? = nil
   /// nil after an error.
-  var reaction: UnreachableReaction? = .fail
-  var waitMilliseconds: Int64? = nil
-  var security: SecurityDraft? = nil
+  private(set) var reaction: UnreachableReaction? = .fail
+  private(set) var waitMilliseconds: Int64? = nil
+  private(set) var security: SecurityDraft? = nil
   /// Whether it was read without an error.
-  var isSound = false
+  fileprivate(set) var isSound = false
   /// Whether a rule lists it.
-  var isUsed = false
+  fileprivate(set) var isUsed = false
 
   /// `unreachable`
   enum UnreachableReaction: String, CaseIterable { case fail, wait }
@@ -51,107 +51,168 @@ struct RouteDraft {
   }
 }
 
-extension Bounds {
+extension Route {
   /// In milliseconds. Smallest: less than the network takes to settle after a change. Largest: few programs wait longer
   /// for a response, and their request is held all that time.
-  static let wait: ClosedRange<Int64> = 100...600_000
+  static let waitBounds: ClosedRange<Int64> = 100...600_000
   /// Most routes of one rule: each may cost a request the time of a failing connection.
-  static let mostRoutes = 16
+  static let mostOfRule = 16
   /// In bytes, for user name and password each: their lengths are sent in one byte (RFC 1929, 2).
-  static let socksCredential = 1...255
+  static let socksCredentialBounds = 1...255
 }
 
-extension ConfigurationReading {
-  func readRoutes(_ setting: Setting) {
-    for entry in table(setting)?.settings ?? [] { readRoute(entry) }
-  }
+/// The routes of all files, by name.
+struct RouteDrafts {
+  private var drafts: [String: RouteDraft] = [:]
 
-  private func readRoute(_ header: Setting) {
-    guard let table = table(header) else { return }
-    let errorsBefore = errorCount
-    var draft = RouteDraft(header: header)
-    for setting in table.settings {
-      draft.settings[setting.key] = setting
-      readRouteKey(setting, &draft)
-    }
-    checkRouteName(header)
-    if draft.settings["via"] == nil {
-      let text = "[routes.\(header.key)] has no 'via'; \(ParentAddress.expectation)"
-      report(.error, header.source, header.keyBegin, text)
-    }
-    checkParentKeys(draft)
-    checkWait(draft)
-    draft.isSound = errorCount == errorsBefore
-    routes[header.key] = routes[header.key] ?? draft
-  }
-
-  private func readRouteKey(_ setting: Setting, _ draft: inout RouteDraft) {
-    switch setting.key {
-    case "via": draft.way = way(setting)
-    case "credentials": draft.credentials = routeCredentials(setting)
-    case "protocols": draft.protocols = protocols(setting)
-    case "when": draft.links = routeLinks(setting)
-    case "interface": draft.interface = interface(setting)
-    case "unreachable": draft.reaction = choice(setting, RouteDraft.UnreachableReaction.self)
-    case "wait": draft.waitMilliseconds = quantity(setting, .duration, in: Bounds.wait)
-    case "security": draft.security = table(setting).map(securityDraft)
-    default: unread(setting, of: .route)
+  mutating func read(_ setting: Setting, by reading: ConfigurationReading) {
+    for entry in reading.table(setting)?.settings ?? [] {
+      guard let table = reading.table(entry) else { continue }
+      let draft = RouteDraft(entry, table, isNamed: checkName(entry, by: reading), by: reading)
+      drafts[entry.key] = drafts[entry.key] ?? draft
     }
   }
 
-  private func checkRouteName(_ header: Setting) {
+  private func checkName(_ header: Setting, by reading: ConfigurationReading) -> Bool {
     let name = header.key
     if name == Route.direct.name {
-      report(
+      reading.report(
         .error, header.source, header.keyBegin,
         "[routes.\(name)]: the name is reserved: a rule may list \"direct\" without a table of that name")
-    } else if let other = routes[name]?.header {
-      report(
+    } else if let other = drafts[name]?.header {
+      reading.report(
         .error, header.source, header.keyBegin,
         "[routes.\(name)] stands at \(other.source.location(other.keyBegin)) already; a name belongs to one route")
-    } else if !Self.isRuleName(name) {
-      report(
+    } else if !RuleName.isValid(name) {
+      reading.report(
         .error, header.source, header.keyBegin,
-        "[routes]: expected \(Self.ruleNameExpectation) in the name of a route, found \(name.quoted)")
+        "[routes]: expected \(RuleName.expectation) in the name of a route, found \(name.quoted)")
+    } else {
+      return true
+    }
+    return false
+  }
+
+  // MARK: When every file has been read
+
+  /// Resolves and checks what the routes say of TLS. Nothing of it is inherited: [defaults.security] is about origins,
+  /// and a parent is not one.
+  mutating func checkSecurity(_ pinSets: inout PinSets, trust: TrustSource, by reading: ConfigurationReading) {
+    for (name, draft) in drafts {
+      guard let security = draft.security else { continue }
+      let errorsBefore = reading.errorCount
+      security.resolvePins(in: &pinSets, by: reading)
+      SecurityCheck(own: security, effective: security, trust: trust, reading: reading).run()
+      if reading.errorCount > errorsBefore { drafts[name]?.isSound = false }
+    }
+  }
+
+  /// Whether the routes that a rule lists exist; marks them as used. An error in a route does not count as an error of
+  /// the rule.
+  mutating func use(_ names: [(value: String, setting: Setting)], by reading: ConfigurationReading) -> Bool {
+    var isSound = true
+    for (name, setting) in names where !checkReference(name, setting, by: reading) { isSound = false }
+    for (name, _) in names { drafts[name]?.isUsed = true }
+    return isSound
+  }
+
+  /// Whether there is a route of the name; reports one that does not exist.
+  func checkReference(_ name: String, _ setting: Setting, by reading: ConfigurationReading) -> Bool {
+    if name == Route.direct.name || drafts[name] != nil { return true }
+    var message = "there is no route named \(name.quoted)"
+    if let nearest = Suggestion.nearest(to: name, among: [Route.direct.name] + drafts.keys.sorted()) {
+      message += "; did you mean '\(nearest)'?"
+    }
+    reading.error(setting, message)
+    return false
+  }
+
+  func warnOfUnused(by reading: ConfigurationReading) {
+    for (name, draft) in drafts where draft.isSound && !draft.isUsed {
+      reading.report(
+        .warning, draft.header.source, draft.header.keyBegin,
+        "[routes.\(name)]: no rule lists this route, so it has no effect")
+    }
+  }
+
+  /// Warns if a parent is this proxy itself. `listen`: where the proxy listens.
+  func warnOfListeningParents(_ listen: [ListenAddress], by reading: ConfigurationReading) {
+    for draft in drafts.values { draft.warnOfListeningParent(listen, by: reading) }
+  }
+
+  /// `security`: the policy for a table; nil: the route has none.
+  func routes(security: (SecurityDraft?) -> SecurityPolicy) -> [String: Route] {
+    drafts.mapValues { $0.route(security: security($0.security)) }
+  }
+}
+
+extension RouteDraft {
+  fileprivate init(_ header: Setting, _ table: ConfigurationTable, isNamed: Bool, by reading: ConfigurationReading) {
+    self.header = header
+    let errorsBefore = reading.errorCount
+    for setting in table.settings {
+      settings[setting.key] = setting
+      read(setting, by: reading)
+    }
+    if settings["via"] == nil {
+      let text = "[routes.\(header.key)] has no 'via'; \(ParentAddress.expectation)"
+      reading.report(.error, header.source, header.keyBegin, text)
+    }
+    checkParentKeys(by: reading)
+    checkWait(by: reading)
+    isSound = isNamed && reading.errorCount == errorsBefore
+  }
+
+  private mutating func read(_ setting: Setting, by reading: ConfigurationReading) {
+    switch setting.key {
+    case "via": way = Self.way(of: setting, by: reading)
+    case "credentials": credentials = Self.credentials(of: setting, by: reading)
+    case "protocols": protocols = HTTPProtocol.readList(setting, by: reading)
+    case "when": links = Self.links(of: setting, by: reading)
+    case "interface": interface = InterfaceName.read(setting, by: reading)
+    case "unreachable": reaction = reading.choice(setting, UnreachableReaction.self)
+    case "wait": waitMilliseconds = reading.quantity(setting, .duration, in: Route.waitBounds)
+    case "security": security = reading.table(setting).map { SecurityDraft.read($0, by: reading) }
+    default: reading.unread(setting, of: .route)
     }
   }
 
   // MARK: Values
 
-  private func way(_ setting: Setting) -> RouteDraft.Way? {
-    guard let text = string(setting) else { return nil }
+  private static func way(of setting: Setting, by reading: ConfigurationReading) -> RouteDraft.Way? {
+    guard let text = reading.string(setting) else { return nil }
     if text == Route.direct.name { return .direct }
     do {
       return .parent(try ParentAddress(text))
     } catch {
-      self.error(setting, error.description)
+      reading.error(setting, error.description)
       return nil
     }
   }
 
-  private func routeLinks(_ setting: Setting) -> [ReachabilityStatus] {
+  private static func links(of setting: Setting, by reading: ConfigurationReading) -> [ReachabilityStatus] {
     let reachable = ReachabilityStatus.allCases.filter { $0 != .notReachable }
-    let links = links(setting, of: reachable)
+    let links = LinkCondition.links(setting, of: reachable, by: reading)
     if links.contains(.notReachable) {
       let text = "\"not-reachable\" is by no link, and nothing can be sent then"
       if links.allSatisfy({ $0 == .notReachable }) {
-        error(setting, "\(text), so the route would never be used")
+        reading.error(setting, "\(text), so the route would never be used")
       } else {
-        warning(setting, "\(text), so it has no effect here")
+        reading.warning(setting, "\(text), so it has no effect here")
       }
     }
     return links
   }
 
-  private func routeCredentials(_ setting: Setting) -> ParentCredentials? {
-    guard case .table = setting.value.content, let table = table(setting) else {
-      expected("a table with 'username' and 'password'", setting)
+  private static func credentials(of setting: Setting, by reading: ConfigurationReading) -> ParentCredentials? {
+    guard case .table = setting.value.content, let table = reading.table(setting) else {
+      reading.expected("a table with 'username' and 'password'", setting)
       return nil
     }
     if let entry = table.settings.first(where: { $0.key == "scheme" }),
       case .string(AuthorizationScheme.negotiate.rawValue) = entry.value.content
     {
-      return kerberosClient(table.settings, setting).map { .kerberos($0) }
+      return KerberosClient.read(table.settings, of: setting, by: reading).map { .kerberos($0) }
     }
     var scheme: AuthorizationScheme? = .basic
     var username: [UInt8]? = nil
@@ -160,15 +221,15 @@ extension ConfigurationReading {
     for entry in table.settings {
       keys.insert(entry.key)
       switch entry.key {
-      case "scheme": scheme = authorizationScheme(entry, among: AuthorizationScheme.allCases)
-      case "username": username = stringOrSecret(entry, mayBeSecret: false)?.bytes
-      case "password": password = secret(entry)
-      case "keytab", "principal": refuseKerberosKey(entry)
-      default: unread(entry, of: .routeCredentials)
+      case "scheme": scheme = AuthorizationScheme.read(entry, among: AuthorizationScheme.allCases, by: reading)
+      case "username": username = reading.stringOrSecret(entry, mayBeSecret: false)?.bytes
+      case "password": password = reading.secret(entry)
+      case "keytab", "principal": KerberosClient.refuse(entry, by: reading)
+      default: reading.unread(entry, of: .routeCredentials)
       }
     }
     let missing = ["username", "password"].filter { !keys.contains($0) }.map(\.quoted)
-    if !missing.isEmpty { error(setting, "\(missing.joined(separator: " and ")) must be there") }
+    if !missing.isEmpty { reading.error(setting, "\(missing.joined(separator: " and ")) must be there") }
     guard let username, let password, let scheme else { return nil }
     return .password(RouteCredentials(username: username, password: password, scheme: scheme))
   }
@@ -176,43 +237,42 @@ extension ConfigurationReading {
   // MARK: A route as a whole
 
   /// Checks keys that are only for parents, or only for some of them.
-  private func checkParentKeys(_ draft: RouteDraft) {
-    switch draft.way {
+  private func checkParentKeys(by reading: ConfigurationReading) {
+    switch way {
     case nil: break
     case .direct:
-      if let setting = draft.settings["credentials"] {
-        error(setting, "there is no parent to show them to: 'via' is \"direct\"")
+      if let setting = settings["credentials"] {
+        reading.error(setting, "there is no parent to show them to: 'via' is \"direct\"")
       }
-      refuseSecurity(draft, "what an origin is held to is for [rule.security] to say, and 'via' is \"direct\"")
+      refuseSecurity("what an origin is held to is for [rule.security] to say, and 'via' is \"direct\"", by: reading)
       refuseProtocols(
-        draft, "there is no parent to offer them to: 'via' is \"direct\"; for origins, set 'protocols' in their rule")
+        "there is no parent to offer them to: 'via' is \"direct\"; for origins, set 'protocols' in their rule",
+        by: reading)
     case .parent(let parent):
-      if let setting = draft.settings["credentials"], let credentials = draft.credentials {
-        if let fault = Self.fault(of: credentials, at: parent) { error(setting, fault) }
+      if let setting = settings["credentials"], let credentials, let fault = Self.fault(of: credentials, at: parent) {
+        reading.error(setting, fault)
       }
       if parent.kind == .https {
-        guard case .kerberos = draft.credentials, draft.protocols?.contains(.http2) ?? false else { break }
-        refuseProtocols(draft, "a Kerberos ticket is for one connection of HTTP/1.1 (RFC 4559); leave \"h2\" out")
+        guard case .kerberos = credentials, protocols?.contains(.http2) ?? false else { break }
+        refuseProtocols("a Kerberos ticket is for one connection of HTTP/1.1 (RFC 4559); leave \"h2\" out", by: reading)
         break
       }
       refuseProtocols(
-        draft,
-        "they are offered in the TLS handshake, and \(parent.kind.rawValue):// has none; use https://, or leave this out"
-      )
+        "they are offered in the TLS handshake, and \(parent.kind.rawValue):// has none; use https://, or leave this out",
+        by: reading)
       refuseSecurity(
-        draft,
         "there is no TLS to a parent by \(parent.kind.rawValue)://, so nothing would be checked; use https://, or "
-          + "leave this out")
+          + "leave this out", by: reading)
     }
   }
 
-  private func refuseSecurity(_ draft: RouteDraft, _ message: String) {
-    guard let setting = draft.settings["security"] else { return }
-    report(.error, setting.source, setting.keyBegin, "[\(setting.table).security]: \(message)")
+  private func refuseSecurity(_ message: String, by reading: ConfigurationReading) {
+    guard let setting = settings["security"] else { return }
+    reading.report(.error, setting.source, setting.keyBegin, "[\(setting.table).security]: \(message)")
   }
 
-  private func refuseProtocols(_ draft: RouteDraft, _ message: String) {
-    if let setting = draft.settings["protocols"] { error(setting, message) }
+  private func refuseProtocols(_ message: String, by reading: ConfigurationReading) {
+    if let setting = settings["protocols"] { reading.error(setting, message) }
   }
 
   private static func fault(of credentials: ParentCredentials, at parent: ParentAddress) -> String? {
@@ -231,8 +291,8 @@ extension ConfigurationReading {
   /// Never quotes any of it: people put passwords into the wrong key.
   private static func httpFault(_ credentials: RouteCredentials) -> String? {
     let scheme = credentials.scheme
-    if let fault = fault(ofCredential: credentials.username, isUser: true, scheme) { return "'username': \(fault)" }
-    if let fault = fault(ofCredential: credentials.password, isUser: false, scheme) { return "'password': \(fault)" }
+    if let fault = scheme.fault(ofCredential: credentials.username, isUser: true) { return "'username': \(fault)" }
+    if let fault = scheme.fault(ofCredential: credentials.password, isUser: false) { return "'password': \(fault)" }
     if scheme == .digest { return nil }
     return FieldSyntax.fault(
       ofValue: Array("Basic ".utf8) + Base64.encode(credentials.username + [0x3a] + credentials.password))
@@ -240,7 +300,7 @@ extension ConfigurationReading {
 
   private static func socksFault(_ credentials: RouteCredentials) -> String? {
     if credentials.scheme != .basic { return socksSchemeFault }
-    let bounds = Bounds.socksCredential
+    let bounds = Route.socksCredentialBounds
     for (name, bytes) in [("username", credentials.username), ("password", credentials.password)]
     where !bounds.contains(bytes.count) {
       return
@@ -249,81 +309,44 @@ extension ConfigurationReading {
     return nil
   }
 
-  private func checkWait(_ draft: RouteDraft) {
-    guard draft.reaction == .fail, draft.waitMilliseconds != nil, let setting = draft.settings["wait"] else { return }
-    warning(setting, "it does nothing without unreachable = \"wait\"")
+  private func checkWait(by reading: ConfigurationReading) {
+    guard reaction == .fail, waitMilliseconds != nil, let setting = settings["wait"] else { return }
+    reading.warning(setting, "it does nothing without unreachable = \"wait\"")
   }
 
   // MARK: References
 
   /// The names that a rule lists, in order.
-  func routeNames(_ setting: Setting) -> [(value: String, setting: Setting)] {
+  static func names(_ setting: Setting, by reading: ConfigurationReading) -> [(value: String, setting: Setting)] {
     if case .string(let name) = setting.value.content {
-      expected("an array of names of routes", setting, advice: "write [\"\(name)\"]")
+      reading.expected("an array of names of routes", setting, advice: "write [\"\(name)\"]")
       return []
     }
-    guard let names = strings(setting) else { return [] }
+    guard let names = reading.strings(setting) else { return [] }
     if case .array(let values) = setting.value.content, values.isEmpty {
-      error(setting, "an empty list leads nowhere; leave the key out to go straight, or set action = \"deny\"")
+      reading.error(setting, "an empty list leads nowhere; leave the key out to go straight, or set action = \"deny\"")
     }
-    if names.count > Bounds.mostRoutes {
-      error(setting, "expected at most \(Bounds.mostRoutes) routes, found \(names.count)")
+    if names.count > Route.mostOfRule {
+      reading.error(setting, "expected at most \(Route.mostOfRule) routes, found \(names.count)")
     }
     let routes = names.map { (value: $0.text, setting: $0.setting) }
-    warnOfRepetition(routes) { $0.quoted }
+    reading.warnOfRepetition(routes) { $0.quoted }
     return routes
   }
 
-  /// Checks the routes that rules list. An error in a route does not count as an error of the rule.
-  func checkRoutes() {
-    for (name, draft) in routes {
-      guard let security = draft.security else { continue }
-      let errorsBefore = errorCount
-      checkSecurity(ofRoute: security)
-      if errorCount > errorsBefore { routes[name]?.isSound = false }
-    }
-    for index in rules.indices {
-      for (name, setting) in rules[index].routes where name != Route.direct.name {
-        if routes[name] == nil {
-          reportUnknownRoute(name, setting)
-          rules[index].isSound = false
-        } else {
-          routes[name]?.isUsed = true
-        }
-      }
-    }
-    for draft in routes.values { warnOfListeningParent(draft) }
-  }
-
-  func reportUnknownRoute(_ name: String, _ setting: Setting) {
-    var message = "there is no route named \(name.quoted)"
-    if let nearest = Suggestion.nearest(to: name, among: [Route.direct.name] + routes.keys.sorted()) {
-      message += "; did you mean '\(nearest)'?"
-    }
-    error(setting, message)
-  }
-
-  func warnOfUnusedRoutes() {
-    for (name, draft) in routes where draft.isSound && !draft.isUsed {
-      report(
-        .warning, draft.header.source, draft.header.keyBegin,
-        "[routes.\(name)]: no rule lists this route, so it has no effect")
-    }
-  }
-
   /// Warns if a parent is this proxy itself.
-  private func warnOfListeningParent(_ draft: RouteDraft) {
-    guard case .parent(let parent) = draft.way, let setting = draft.settings["via"] else { return }
+  fileprivate func warnOfListeningParent(_ listen: [ListenAddress], by reading: ConfigurationReading) {
+    guard case .parent(let parent) = way, let setting = settings["via"] else { return }
     let isLocalName = parent.host.bytes.elementsEqual("localhost".utf8)
     guard
-      let own = configuration.proxy.listen.first(where: { own in
+      let own = listen.first(where: { own in
         own.port == parent.port
           && (own.address == parent.host.address
             || (own.address.isLoopback || own.address.isUnspecified) && isLocalName
             || own.address.isUnspecified && parent.host.address?.isLoopback ?? false)
       })
     else { return }
-    warning(
+    reading.warning(
       setting, "this proxy itself listens on \(own) ('listen' in [proxy]), so requests would come back to it")
   }
 }

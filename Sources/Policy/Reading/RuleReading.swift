@@ -10,38 +10,38 @@ import Serialization
 struct RuleDraft {
   let source: SourceText
   let begin: TOMLPosition
-  var name = ""
-  var conditions = Rule.Conditions()
-  var action = RuleAction.allow
-  var ask = AskTerms()
-  var reason: String? = nil
-  var enforce = true
-  var isLogged = true
-  var connect: ConnectTreatment? = nil
-  var tunnelSNI: TunnelSNI? = nil
-  var upgrade = false
-  var upgrades: UpgradeList? = nil
-  var protocols: [HTTPProtocol]? = nil
-  var redirects = Redirects.pass
-  var target: RuleTarget? = nil
+  private(set) var name = ""
+  private(set) var conditions = Rule.Conditions()
+  private(set) var action = RuleAction.allow
+  private(set) var ask = AskTerms()
+  private(set) var reason: String? = nil
+  private(set) var enforce = true
+  private(set) var isLogged = true
+  private(set) var connect: ConnectTreatment? = nil
+  private(set) var tunnelSNI: TunnelSNI? = nil
+  private(set) var upgrade = false
+  private(set) var upgrades: UpgradeList? = nil
+  private(set) var protocols: [HTTPProtocol]? = nil
+  private(set) var redirects = Redirects.pass
+  private(set) var target: RuleTarget? = nil
   /// Names of routes, in order; they are looked up when every file has been read.
-  var routes: [(value: String, setting: Setting)] = []
-  var denyAddresses: AddressSet? = nil
+  private(set) var routes: [(value: String, setting: Setting)] = []
+  private(set) var denyAddresses: AddressSet? = nil
   /// nil: the rule has none of its own.
-  var timeouts: TimeoutDraft? = nil
-  var request = RequestDraft()
+  private(set) var timeouts: TimeoutDraft? = nil
+  private(set) var request = RequestDraft()
   /// nil: the rule has none of its own.
-  var security: SecurityDraft? = nil
+  private(set) var security: SecurityDraft? = nil
   /// The rule's own and inherited settings, once every file has been read; nil if `security` is.
-  var effectiveSecurity: SecurityDraft? = nil
+  private(set) var effectiveSecurity: SecurityDraft? = nil
   /// nil: the rule has none of its own.
-  var response: ResponseDraft? = nil
+  private(set) var response: ResponseDraft? = nil
   /// nil: nothing is stored for the rule.
-  var cache: CacheRule? = nil
+  private(set) var cache: CacheRule? = nil
   /// Whether it was read without an error.
-  var isSound = false
+  private(set) var isSound = false
   /// The position of each key, for checks of combinations.
-  var settings: [String: Setting] = [:]
+  private(set) var settings: [String: Setting] = [:]
 
   var location: SourceLocation { source.location(begin) }
 
@@ -70,123 +70,117 @@ struct RuleDraft {
   /// and it matches clients in doubt.
   var isStrict: Bool { action != .allow && enforce }
 
-  func matches(_ scheme: Scheme) -> Bool { conditions.schemes.isEmpty || conditions.schemes.contains(scheme) }
+  func matches(_ scheme: Scheme) -> Bool { conditions.allow(scheme) }
 }
 
-extension ConfigurationReading {
-  static let longestRuleName = 64
-  /// Longest text of `reason`, in bytes: a few sentences in a problem body.
-  static let longestReason = 512
+/// Names of rules, of sets of pins and of routes. They appear in log lines, metrics and reason phrases.
+enum RuleName {
+  static let longest = 64
+  static let expectation = "1 to \(longest) ASCII letters, digits, '.', '_', ':' and '-'"
 
-  func readRules(_ setting: Setting) {
-    guard case .array(let values) = setting.value.content else {
-      let isTable = setting.value.typeName == "a table"
-      report(
-        .error, setting.source, setting.keyBegin,
-        isTable
-          ? "expected [[rule]], found [rule]; a rule begins with two brackets"
-          : "\(setting.title): expected an array of tables, found \(setting.value.typeName)")
-      return
-    }
-    for value in values {
-      guard let table = table(setting.element(value), path: "rule") else { continue }
-      readRule(table)
-    }
-  }
-
-  private func readRule(_ table: ConfigurationTable) {
-    let errorsBefore = errorCount
-    var draft = RuleDraft(source: table.source, begin: table.begin)
-    for setting in table.settings {
-      draft.settings[setting.key] = setting
-      readKey(setting, &draft)
-    }
-    if draft.settings["name"] == nil {
-      let text = "[[rule]] has no 'name'; it stands in every log line and metric of the rule"
-      report(.error, table.source, table.begin, text)
-    }
-    draft.isSound = errorCount == errorsBefore
-    rules.append(draft)
-  }
-
-  private func readKey(_ setting: Setting, _ draft: inout RuleDraft) {
-    if let kind = Rule.Conditions.kind(setting.key) {
-      if let condition = kind.read(setting, by: self) { draft.conditions.set(condition) }
-    } else if setting.key == "name" {
-      draft.name = ruleName(setting) ?? ""
-    } else {
-      readTreatment(setting, &draft)
-    }
-  }
-
-  private func readTreatment(_ setting: Setting, _ draft: inout RuleDraft) {
-    switch setting.key {
-    case "action": draft.action = choice(setting, RuleAction.self) ?? .allow
-    case "ask": draft.ask = table(setting).map(askTerms) ?? AskTerms()
-    case "reason": draft.reason = reason(setting)
-    case "enforce": draft.enforce = boolean(setting) ?? true
-    case "log": draft.isLogged = boolean(setting) ?? true
-    case "connect": draft.connect = choice(setting, ConnectTreatment.self)
-    case "tunnel_sni": draft.tunnelSNI = choice(setting, TunnelSNI.self)
-    case "upgrade": draft.upgrade = boolean(setting) ?? false
-    case "upgrades": draft.upgrades = upgrades(setting)
-    case "protocols": draft.protocols = protocols(setting)
-    case "redirects": draft.redirects = choice(setting, Redirects.self) ?? .deny
-    case "target": draft.target = ruleTarget(setting)
-    case "route": draft.routes = routeNames(setting)
-    case "deny_addresses": draft.denyAddresses = addressSet(setting)
-    case "timeouts": draft.timeouts = table(setting).map(timeoutDraft)
-    case "request": draft.request = table(setting).map(requestDraft) ?? RequestDraft()
-    case "security": draft.security = table(setting).map(securityDraft)
-    case "response": draft.response = table(setting).map(responseDraft)
-    case "cache": draft.cache = table(setting).map(cacheRule)
-    default: unread(setting, of: .rule)
-    }
-  }
-
-  // MARK: Names and texts
-
-  private func ruleName(_ setting: Setting) -> String? {
-    guard let name = string(setting) else { return nil }
-    guard Self.isRuleName(name) else {
-      error(setting, "expected \(Self.ruleNameExpectation), found \(name.quoted)")
-      return nil
-    }
-    if let other = ruleNames[name] {
-      error(setting, "\(name.quoted) is the name of the rule at \(other) already; a name belongs to one rule")
-      return nil
-    }
-    ruleNames[name] = setting.source.location(setting.value.begin)
-    return name
-  }
-
-  /// Names of rules and of sets of pins appear in log lines, metrics and reason phrases.
-  static func isRuleName(_ name: String) -> Bool {
-    (1...longestRuleName).contains(name.utf8.count)
+  static func isValid(_ name: String) -> Bool {
+    (1...longest).contains(name.utf8.count)
       && name.utf8.allSatisfy { $0.isASCIILetter || $0.isASCIIDigit || "._:-".utf8.contains($0) }
   }
+}
 
-  static let ruleNameExpectation = "1 to \(longestRuleName) ASCII letters, digits, '.', '_', ':' and '-'"
+/// The names of all rules. Each belongs to one.
+struct RuleNames {
+  private var locations: [String: SourceLocation] = [:]
 
-  private func reason(_ setting: Setting) -> String? {
-    guard let text = string(setting) else { return nil }
-    guard (1...Self.longestReason).contains(text.utf8.count),
+  subscript(_ name: String) -> SourceLocation? { locations[name] }
+  var all: [String] { locations.keys.sorted() }
+
+  /// nil after an error.
+  fileprivate mutating func read(_ setting: Setting, by reading: ConfigurationReading) -> String? {
+    guard let name = reading.string(setting) else { return nil }
+    guard RuleName.isValid(name) else {
+      reading.error(setting, "expected \(RuleName.expectation), found \(name.quoted)")
+      return nil
+    }
+    if let other = locations[name] {
+      reading.error(setting, "\(name.quoted) is the name of the rule at \(other) already; a name belongs to one rule")
+      return nil
+    }
+    locations[name] = setting.source.location(setting.value.begin)
+    return name
+  }
+}
+
+extension RuleDraft {
+  /// Longest text of `reason`, in bytes: a few sentences in a problem body.
+  private static let longestReason = 512
+
+  init(_ table: ConfigurationTable, _ names: inout RuleNames, by reading: ConfigurationReading) {
+    source = table.source
+    begin = table.begin
+    let errorsBefore = reading.errorCount
+    for setting in table.settings {
+      settings[setting.key] = setting
+      if setting.key == "name" {
+        name = names.read(setting, by: reading) ?? ""
+      } else if let kind = Rule.Conditions.kind(setting.key) {
+        if let condition = kind.read(setting, by: reading) { conditions.set(condition) }
+      } else {
+        read(setting, by: reading)
+      }
+    }
+    if settings["name"] == nil {
+      let text = "[[rule]] has no 'name'; it stands in every log line and metric of the rule"
+      reading.report(.error, table.source, table.begin, text)
+    }
+    isSound = reading.errorCount == errorsBefore
+  }
+
+  // MARK: When every file has been read
+
+  /// Looks up what its security refers to, and merges it with what it inherits.
+  mutating func resolveSecurity(
+    inheriting inherited: SecurityDraft, _ pinSets: inout PinSets, by reading: ConfigurationReading
+  ) {
+    guard let security else { return }
+    security.resolvePins(in: &pinSets, by: reading)
+    effectiveSecurity = SecurityDraft(security, inheriting: inherited)
+  }
+
+  /// It has an error, which has been reported.
+  mutating func markUnsound() { isSound = false }
+
+  // MARK: Keys
+
+  private mutating func read(_ setting: Setting, by reading: ConfigurationReading) {
+    switch setting.key {
+    case "action": action = reading.choice(setting, RuleAction.self) ?? .allow
+    case "ask": ask = reading.table(setting).map { AskTerms.read($0, by: reading) } ?? AskTerms()
+    case "reason": reason = Self.reason(of: setting, by: reading)
+    case "enforce": enforce = reading.boolean(setting) ?? true
+    case "log": isLogged = reading.boolean(setting) ?? true
+    case "connect": connect = reading.choice(setting, ConnectTreatment.self)
+    case "tunnel_sni": tunnelSNI = reading.choice(setting, TunnelSNI.self)
+    case "upgrade": upgrade = reading.boolean(setting) ?? false
+    case "upgrades": upgrades = UpgradeList.read(setting, by: reading)
+    case "protocols": protocols = HTTPProtocol.readList(setting, by: reading)
+    case "redirects": redirects = reading.choice(setting, Redirects.self) ?? .deny
+    case "target": target = RuleTarget.read(setting, by: reading)
+    case "route": routes = RouteDraft.names(setting, by: reading)
+    case "deny_addresses": denyAddresses = AddressSet.read(setting, by: reading)
+    case "timeouts": timeouts = reading.table(setting).map { TimeoutDraft.read($0, by: reading) }
+    case "request": request = reading.table(setting).map { RequestDraft.read($0, by: reading) } ?? RequestDraft()
+    case "security": security = reading.table(setting).map { SecurityDraft.read($0, by: reading) }
+    case "response": response = reading.table(setting).map { ResponseDraft.read($0, by: reading) }
+    case "cache": cache = reading.table(setting).map { CacheRule.read($0, by: reading) }
+    default: reading.unread(setting, of: .rule)
+    }
+  }
+
+  private static func reason(of setting: Setting, by reading: ConfigurationReading) -> String? {
+    guard let text = reading.string(setting) else { return nil }
+    guard (1...longestReason).contains(text.utf8.count),
       !text.unicodeScalars.contains(where: \.isUnprintable)
     else {
-      error(setting, "expected a text of 1 to \(Self.longestReason) bytes without control characters")
+      reading.error(setting, "expected a text of 1 to \(longestReason) bytes without control characters")
       return nil
     }
     return text
-  }
-
-  // MARK: Conditions
-
-  /// The elements of a condition. Nothing could match an empty list.
-  func elements(_ setting: Setting, of noun: String) -> [Setting] {
-    guard let elements = array(setting, of: noun) else { return [] }
-    if elements.isEmpty {
-      error(setting, "an empty list matches nothing; leave the key out to match any")
-    }
-    return elements
   }
 }

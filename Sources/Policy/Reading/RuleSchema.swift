@@ -32,7 +32,8 @@ extension TableSchema {
     "[rule.ask]",
     [
       KnownSetting(
-        "wait", .duration(Bounds.askWait), standard: "\"30s\"", "How long a request waits for an operator's answer."
+        "wait", .duration(AskTerms.waitBounds), standard: "\"30s\"",
+        "How long a request waits for an operator's answer."
       ),
       KnownSetting(
         "remember", .duration(Bounds.durationOrZero), standard: "\"10m\"",
@@ -191,10 +192,10 @@ extension TableSchema {
   static let throttle = TableSchema(
     "[rule.request.throttle]",
     [
-      KnownSetting("packet", .size(Bounds.throttlePacket), "How many bytes are sent before each pause."),
-      KnownSetting("delay", .duration(Bounds.throttleDelay), "How long each pause lasts."),
-      KnownSetting("rate", .size(Bounds.throttleRate), "Bytes per second of an upload, instead of packet and delay."),
-      KnownSetting("download", .size(Bounds.throttleRate), "Bytes per second of a download."),
+      KnownSetting("packet", .size(Throttle.packetBounds), "How many bytes are sent before each pause."),
+      KnownSetting("delay", .duration(Throttle.delayBounds), "How long each pause lasts."),
+      KnownSetting("rate", .size(Throttle.rateBounds), "Bytes per second of an upload, instead of packet and delay."),
+      KnownSetting("download", .size(Throttle.rateBounds), "Bytes per second of a download."),
       KnownSetting(
         "when", .list(.word(["wired", "wifi", "wwan", "unknown", "not-reachable"])),
         "Applies only while the destination is reached over a link of these kinds."),

@@ -23,6 +23,23 @@ struct GivenValue {
   var isWithheld = false
 }
 
+/// What a load remembers of secrets.
+final class SecretMemory {
+  /// Locations of secrets that were not read; what is made from them is never sent.
+  private var withheld: Set<SourceLocation> = []
+  /// Files of secrets that a warning has named.
+  private var warned: Set<String> = []
+
+  fileprivate func isWithheld(_ setting: Setting) -> Bool {
+    withheld.contains(setting.source.location(setting.value.begin))
+  }
+
+  fileprivate func withhold(_ setting: Setting) { withheld.insert(setting.source.location(setting.value.begin)) }
+
+  /// false: a warning has named it.
+  fileprivate func isFirstWarning(of path: String) -> Bool { warned.insert(path).inserted }
+}
+
 extension ConfigurationReading {
   /// Largest file of a secret, in bytes: a bundle of keys or a thousand lines of user:password.
   static let largestSecretBytes = 64 << 10
@@ -57,7 +74,7 @@ extension ConfigurationReading {
   }
 
   private func warnOfSecretInPlace(_ setting: Setting) {
-    guard isReadableByOthers(setting.source.name) else { return }
+    guard files.isReadableByOthers(setting.source.name) else { return }
     warning(
       setting, "a secret stands in this file, which others can read; use { file = \"…\" }, or mode 0640")
   }
@@ -94,13 +111,11 @@ extension ConfigurationReading {
   private static let standIn = Array("withheld".utf8)
 
   /// Whether the value of this setting is a secret that was not read.
-  func isWithheld(_ setting: Setting) -> Bool {
-    withheldSecrets.contains(setting.source.location(setting.value.begin))
-  }
+  func isWithheld(_ setting: Setting) -> Bool { secrets.isWithheld(setting) }
 
   /// Continues without the secret; `cause`: why it cannot be read here, nil if it is not needed.
   private func withhold(_ setting: Setting, of owner: Setting, because cause: String? = nil) -> [UInt8] {
-    withheldSecrets.insert(owner.source.location(owner.value.begin))
+    secrets.withhold(owner)
     if let cause { note(setting, "not readable by you: the service reads it (\(cause))") }
     return Self.standIn
   }
@@ -116,7 +131,7 @@ extension ConfigurationReading {
   }
 
   func warnOfOtherReaders(of path: String, _ setting: Setting) {
-    if isReadableByOthers(path), warnedFiles.insert(path).inserted {
+    if files.isReadableByOthers(path), secrets.isFirstWarning(of: path) {
       warning(setting, "others can read \(path.quoted), which holds a secret; give it mode 0600 or 0640")
     }
   }
@@ -164,23 +179,17 @@ extension ConfigurationReading {
     return nonEmpty(Self.withoutFinalNewline(bytes), "the variable \(name.quoted)", setting)
   }
 
-  /// The file's bytes without a final newline. Read once, even if many rules name it.
+  /// The file's bytes without a final newline.
   private func secretBytes(_ setting: Setting, _ path: String) -> [UInt8]? {
     switch secretFile(path) {
-    case .success(let bytes):
-      noteRead(path)
-      return Self.withoutFinalNewline(bytes)
+    case .success(let bytes): return Self.withoutFinalNewline(bytes)
     case .failure(let fault):
       error(setting, "cannot read \(path.quoted): \(fault)")
       return nil
     }
   }
 
-  func secretFile(_ path: String) -> Result<[UInt8], FileFault> {
-    let content = secrets[path] ?? files.read(path, limit: Self.largestSecretBytes)
-    secrets[path] = content
-    return content
-  }
+  func secretFile(_ path: String) -> Result<[UInt8], FileFault> { files.read(path, limit: Self.largestSecretBytes) }
 
   private func nonEmpty(_ bytes: [UInt8], _ name: String, _ setting: Setting) -> [UInt8]? {
     if !bytes.isEmpty { return bytes }

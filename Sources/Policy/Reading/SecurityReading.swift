@@ -16,21 +16,21 @@ final class SecurityDraft {
   enum RevocationKind: String, CaseIterable { case none, staple, crl }
 
   /// The position of each key. A key without a value below has an error, which has been reported.
-  var settings: [String: Setting] = [:]
-  var pins: String? = nil
+  private(set) var settings: [String: Setting] = [:]
+  private(set) var pins: String? = nil
   /// The set that `pins` names, once every file has been read.
-  var pinSet: PinSet? = nil
-  var allowInvalidCertificates: Bool? = nil
-  var validatesDomainName: Bool? = nil
-  var anchors: Anchors? = nil
-  var profile: TrustProfile? = nil
-  var minimumVersion: TLSVersion? = nil
-  var maximumVersion: TLSVersion? = nil
-  var ciphers: CipherList? = nil
-  var serverName: String? = nil
-  var clientIdentity: ClientIdentity? = nil
-  var revocation: RevocationKind? = nil
-  var revocationLists: [[UInt8]]? = nil
+  private(set) var pinSet: PinSet? = nil
+  private(set) var allowInvalidCertificates: Bool? = nil
+  private(set) var validatesDomainName: Bool? = nil
+  private(set) var anchors: Anchors? = nil
+  private(set) var profile: TrustProfile? = nil
+  private(set) var minimumVersion: TLSVersion? = nil
+  private(set) var maximumVersion: TLSVersion? = nil
+  private(set) var ciphers: CipherList? = nil
+  private(set) var serverName: String? = nil
+  private(set) var clientIdentity: ClientIdentity? = nil
+  private(set) var revocation: RevocationKind? = nil
+  private(set) var revocationLists: [[UInt8]]? = nil
 
   init() {}
 
@@ -55,6 +55,12 @@ final class SecurityDraft {
     revocationLists = pick("crl_file", \.revocationLists)
   }
 
+  /// Looks up the set of pins.
+  func resolvePins(in sets: inout PinSets, by reading: ConfigurationReading) {
+    guard let name = pins, let setting = settings["pins"] else { return }
+    pinSet = sets.use(name, setting, by: reading)
+  }
+
   /// As a value.
   var policySettings: SecurityPolicy.Settings {
     var settings = SecurityPolicy.Settings()
@@ -77,73 +83,72 @@ final class SecurityDraft {
   }
 }
 
-extension ConfigurationReading {
-  /// Largest file of revocation lists, in bytes: the largest that public authorities publish are of this order.
-  static let largestRevocationListBytes = 16 << 20
-
-  func securityDraft(_ table: ConfigurationTable) -> SecurityDraft {
+extension SecurityDraft {
+  static func read(_ table: ConfigurationTable, by reading: ConfigurationReading) -> SecurityDraft {
     let draft = SecurityDraft()
     for setting in table.settings {
       draft.settings[setting.key] = setting
-      readSecurityKey(setting, draft)
+      draft.read(setting, by: reading)
     }
     return draft
   }
 
-  private func readSecurityKey(_ setting: Setting, _ draft: SecurityDraft) {
+  private func read(_ setting: Setting, by reading: ConfigurationReading) {
     switch setting.key {
-    case "pins": draft.pins = string(setting)
-    case "allow_invalid_certificates": draft.allowInvalidCertificates = boolean(setting)
-    case "validates_domain_name": draft.validatesDomainName = boolean(setting)
-    case "anchors": draft.anchors = ownAnchors(setting)
-    case "profile": draft.profile = choice(setting, TrustProfile.self)
-    case "min_tls": draft.minimumVersion = version(setting)
-    case "max_tls": draft.maximumVersion = version(setting)
-    case "ciphers": draft.ciphers = ciphers(setting)
-    case "server_name": draft.serverName = serverName(setting)
-    case "client_certificate": draft.clientIdentity = clientIdentity(setting)
-    case "revocation": draft.revocation = choice(setting, SecurityDraft.RevocationKind.self)
-    case "crl_file": draft.revocationLists = revocationLists(setting)
-    default: unread(setting, of: .security)
+    case "pins": pins = reading.string(setting)
+    case "allow_invalid_certificates": allowInvalidCertificates = reading.boolean(setting)
+    case "validates_domain_name": validatesDomainName = reading.boolean(setting)
+    case "anchors": anchors = Self.ownAnchors(of: setting, by: reading)
+    case "profile": profile = reading.choice(setting, TrustProfile.self)
+    case "min_tls": minimumVersion = Self.version(of: setting, by: reading)
+    case "max_tls": maximumVersion = Self.version(of: setting, by: reading)
+    case "ciphers": ciphers = Self.ciphers(of: setting, by: reading)
+    case "server_name": serverName = Self.serverName(of: setting, by: reading)
+    case "client_certificate": clientIdentity = Self.clientIdentity(of: setting, by: reading)
+    case "revocation": revocation = reading.choice(setting, SecurityDraft.RevocationKind.self)
+    case "crl_file":
+      revocationLists =
+        reading.string(setting).flatMap { reading.certificates.revocationLists($0, setting, by: reading) }
+    default: reading.unread(setting, of: .security)
     }
   }
 
   // MARK: Values
 
-  private func ownAnchors(_ setting: Setting) -> SecurityDraft.Anchors? {
-    guard let text = string(setting) else { return nil }
+  private static func ownAnchors(of setting: Setting, by reading: ConfigurationReading) -> SecurityDraft.Anchors? {
+    guard let text = reading.string(setting) else { return nil }
     if text == "system" { return .system }
-    return anchors(setting, text).map { .own($0) }
+    return reading.certificates.anchors(text, setting, by: reading).map { .own($0) }
   }
 
-  private func version(_ setting: Setting) -> TLSVersion? {
+  private static func version(of setting: Setting, by reading: ConfigurationReading) -> TLSVersion? {
     if case .float = setting.value.content {
-      expected("\(Self.alternatives(TLSVersion.allCases.map(\.rawValue))) between quotes", setting)
+      reading.expected("\(TLSVersion.allCases.map(\.rawValue).alternativesInTOML) between quotes", setting)
       return nil
     }
-    return choice(setting, TLSVersion.self)
+    return reading.choice(setting, TLSVersion.self)
   }
 
-  private func ciphers(_ setting: Setting) -> CipherList? {
-    guard let text = string(setting) else { return nil }
+  private static func ciphers(of setting: Setting, by reading: ConfigurationReading) -> CipherList? {
+    guard let text = reading.string(setting) else { return nil }
     do throws(CipherList.Fault) {
       return try CipherList(text)
     } catch {
-      self.error(setting, error.description)
+      reading.error(setting, error.description)
       return nil
     }
   }
 
-  private func serverName(_ setting: Setting) -> String? {
-    guard let text = string(setting) else { return nil }
+  private static func serverName(of setting: Setting, by reading: ConfigurationReading) -> String? {
+    guard let text = reading.string(setting) else { return nil }
     var host = CanonicalHost()
     switch InternationalName.asciiForm(of: text) {
-    case .failure(let fault): error(setting, "\(text.quoted) is no internationalized host name: \(fault)")
+    case .failure(let fault): reading.error(setting, "\(text.quoted) is no internationalized host name: \(fault)")
     case .success(let name):
       if let fault = host.set(Array(name.utf8).span) {
-        error(setting, "expected \(fault.expectation), found \(text.quoted)")
+        reading.error(setting, "expected \(fault.expectation), found \(text.quoted)")
       } else if host.address != nil {
-        error(
+        reading.error(
           setting, "expected a host name, found the address \(text.quoted), which no TLS client sends (RFC 6066, 3)")
       } else {
         return host.bytes.span.string
@@ -152,32 +157,11 @@ extension ConfigurationReading {
     return nil
   }
 
-  private func revocationLists(_ setting: Setting) -> [[UInt8]]? {
-    guard let text = string(setting), let path = certificatePath(setting, text) else { return nil }
-    let content = revocationFiles[path] ?? readRevocationLists(path)
-    revocationFiles[path] = content
-    switch content {
-    case .success(let lists): return lists
-    case .failure(let fault):
-      error(setting, fault.description)
-      return nil
-    }
-  }
-
-  private func readRevocationLists(_ path: String) -> Result<[[UInt8]], FileFault> {
-    switch files.read(path, limit: Self.largestRevocationListBytes) {
-    case .failure(let fault): return .failure(FileFault("cannot read \(path.quoted): \(fault)"))
-    case .success(let bytes):
-      noteRead(path)
-      return Revocation.readList(bytes).mapError { FileFault("\(path.quoted): \($0)") }
-    }
-  }
-
   // MARK: The client certificate
 
-  private func clientIdentity(_ setting: Setting) -> ClientIdentity? {
-    guard case .table = setting.value.content, let table = table(setting) else {
-      expected("a table with 'certificate' and 'key'", setting)
+  private static func clientIdentity(of setting: Setting, by reading: ConfigurationReading) -> ClientIdentity? {
+    guard case .table = setting.value.content, let table = reading.table(setting) else {
+      reading.expected("a table with 'certificate' and 'key'", setting)
       return nil
     }
     var path: String? = nil
@@ -186,34 +170,34 @@ extension ConfigurationReading {
     for entry in table.settings {
       keys[entry.key] = entry
       switch entry.key {
-      case "certificate": path = string(entry).flatMap { certificatePath(entry, $0) }
-      case "key": key = secret(entry)
-      default: unread(entry, of: .clientCertificate)
+      case "certificate": path = reading.string(entry).flatMap { CertificateMemory.path($0, entry, by: reading) }
+      case "key": key = reading.secret(entry)
+      default: reading.unread(entry, of: .clientCertificate)
       }
     }
     let missing = TableSchema.clientCertificate.names.filter { keys[$0] == nil }.map(\.quoted)
     guard missing.isEmpty else {
-      error(setting, "\(missing.joined(separator: " and ")) must be there")
+      reading.error(setting, "\(missing.joined(separator: " and ")) must be there")
       return nil
     }
     guard let place = keys["certificate"], let path, let key else { return nil }
-    if let place = keys["key"], isWithheld(place) {
-      if let setting = keys["certificate"] { _ = certificates(setting, file: path) }
+    if let place = keys["key"], reading.isWithheld(place) {
+      if let setting = keys["certificate"] { _ = reading.certificates.certificates(at: path, setting, by: reading) }
       return nil
     }
-    return clientIdentity(setting, certificate: path, at: place, key: key)
+    return clientIdentity(setting, certificate: path, at: place, key: key, by: reading)
   }
 
-  private func clientIdentity(
-    _ setting: Setting, certificate path: String, at place: Setting, key: [UInt8]
+  private static func clientIdentity(
+    _ setting: Setting, certificate path: String, at place: Setting, key: [UInt8], by reading: ConfigurationReading
   ) -> ClientIdentity? {
-    guard certificates(place, file: path) != nil else { return nil }
-    switch files.read(path, limit: Self.largestCertificateFileBytes) {
-    case .failure(let fault): error(place, "cannot read \(path.quoted): \(fault)")
+    guard reading.certificates.certificates(at: path, place, by: reading) != nil else { return nil }
+    switch reading.files.read(path, limit: CertificateMemory.largestFileBytes) {
+    case .failure(let fault): reading.error(place, "cannot read \(path.quoted): \(fault)")
     case .success(let bytes):
       switch ClientIdentity.read(certificates: bytes, key: key) {
       case .success(let identity): return identity
-      case .failure(let fault): error(setting, "\(path.quoted) and its key: \(fault)")
+      case .failure(let fault): reading.error(setting, "\(path.quoted) and its key: \(fault)")
       }
     }
     return nil

@@ -7,14 +7,14 @@ import Serialization
 /// The settings of a request table for parameters and bodies. A class: most of 10,000 rules have none.
 final class SerializerDraft {
   /// The position of each key. A key without a value below has an error, which has been reported.
-  var settings: [String: Setting] = [:]
-  var format: RequestSerialization.Format? = nil
-  var parameters: ParameterDraft? = nil
-  var methodsInURI: [String]? = nil
-  var queryStyle: QueryStyleDraft? = nil
-  var encoding: EncodingDraft? = nil
-  var transcodes: Bool? = nil
-  var onConflict: RequestSerialization.ConflictReaction? = nil
+  private(set) var settings: [String: Setting] = [:]
+  private(set) var format: RequestSerialization.Format? = nil
+  private(set) var parameters: ParameterDraft? = nil
+  private(set) var methodsInURI: [String]? = nil
+  private(set) var queryStyle: QueryStyleDraft? = nil
+  private(set) var encoding: EncodingDraft? = nil
+  private(set) var transcodes: Bool? = nil
+  private(set) var onConflict: RequestSerialization.ConflictReaction? = nil
 
   init() {}
 
@@ -52,29 +52,35 @@ final class SerializerDraft {
     parameters?.parameters.reduce(into: []) { $0.formUnion($1.secretNames) } ?? []
 }
 
-extension ConfigurationReading {
+extension SerializerDraft {
   /// Reads a key of a request table that no other reader handles.
-  func readSerializerKey(_ setting: Setting, _ draft: inout RequestDraft) {
-    let serializer = draft.serializer ?? SerializerDraft()
-    switch setting.key {
-    case "serializer": serializer.format = choice(setting, RequestSerialization.Format.self)
-    case "parameters": serializer.parameters = parameters(setting)
-    case "parameters_in_uri": serializer.methodsInURI = methodsInURI(setting)
-    case "query_style": serializer.queryStyle = queryStyle(setting)
-    case "encoding": serializer.encoding = encoding(setting)
-    case "transcode": serializer.transcodes = boolean(setting)
-    case "on_conflict": serializer.onConflict = choice(setting, RequestSerialization.ConflictReaction.self)
-    default: return unread(setting, of: .request)
-    }
+  static func read(_ setting: Setting, into draft: inout SerializerDraft?, by reading: ConfigurationReading) {
+    let serializer = draft ?? SerializerDraft()
+    guard serializer.read(setting, by: reading) else { return reading.unread(setting, of: .request) }
     serializer.settings[setting.key] = setting
-    draft.serializer = serializer
+    draft = serializer
+  }
+
+  /// false: it has no such key.
+  private func read(_ setting: Setting, by reading: ConfigurationReading) -> Bool {
+    switch setting.key {
+    case "serializer": format = reading.choice(setting, RequestSerialization.Format.self)
+    case "parameters": parameters = ParameterDraft.read(setting, by: reading)
+    case "parameters_in_uri": methodsInURI = Self.methodsInURI(setting, by: reading)
+    case "query_style": queryStyle = QueryStyleDraft.read(setting, by: reading)
+    case "encoding": encoding = EncodingDraft.read(setting, by: reading)
+    case "transcode": transcodes = reading.boolean(setting)
+    case "on_conflict": onConflict = reading.choice(setting, RequestSerialization.ConflictReaction.self)
+    default: return false
+    }
+    return true
   }
 
   /// An empty list means none: parameters are then never written into the URI.
-  private func methodsInURI(_ setting: Setting) -> [String]? {
-    array(setting, of: "strings").map { elements in
-      methods(elements) { element in
-        warning(element, "nothing is added to a CONNECT, which asks for a tunnel")
+  private static func methodsInURI(_ setting: Setting, by reading: ConfigurationReading) -> [String]? {
+    reading.array(setting, of: "strings").map { elements in
+      MethodCondition.methods(elements, by: reading) { element in
+        reading.warning(element, "nothing is added to a CONNECT, which asks for a tunnel")
       }
     }
   }

@@ -22,56 +22,54 @@ extension Throttle.Upload {
   }
 }
 
-extension Bounds {
+extension Throttle {
   /// In bytes.
-  static let throttlePacket: ClosedRange<Int64> = 1 << 10...64 << 20
+  static let packetBounds: ClosedRange<Int64> = 1 << 10...64 << 20
   /// In milliseconds. Largest: as long as origins commonly wait for the next byte of a body.
-  static let throttleDelay: ClosedRange<Int64> = 1...60_000
+  static let delayBounds: ClosedRange<Int64> = 1...60_000
   /// In bytes a second.
-  static let throttleRate: ClosedRange<Int64> = 1 << 10...1 << 30
-}
+  static let rateBounds: ClosedRange<Int64> = 1 << 10...1 << 30
 
-extension ConfigurationReading {
-  func throttle(_ setting: Setting) -> Throttle? {
-    guard let table = table(setting) else { return nil }
-    let errorsBefore = errorCount
+  static func read(_ setting: Setting, by reading: ConfigurationReading) -> Throttle? {
+    guard let table = reading.table(setting) else { return nil }
+    let errorsBefore = reading.errorCount
     var values: [String: Int64] = [:]
     var keys: [String: Setting] = [:]
     var links: [ReachabilityStatus] = []
     for entry in table.settings {
       keys[entry.key] = entry
       switch entry.key {
-      case "packet": values["packet"] = quantity(entry, .size, in: Bounds.throttlePacket)
-      case "delay": values["delay"] = quantity(entry, .duration, in: Bounds.throttleDelay)
-      case "rate": values["rate"] = quantity(entry, .size, in: Bounds.throttleRate)
-      case "download": values["download"] = quantity(entry, .size, in: Bounds.throttleRate)
-      case "when": links = self.links(entry)
-      default: unread(entry, of: .throttle)
+      case "packet": values["packet"] = reading.quantity(entry, .size, in: Throttle.packetBounds)
+      case "delay": values["delay"] = reading.quantity(entry, .duration, in: Throttle.delayBounds)
+      case "rate": values["rate"] = reading.quantity(entry, .size, in: Throttle.rateBounds)
+      case "download": values["download"] = reading.quantity(entry, .size, in: Throttle.rateBounds)
+      case "when": links = LinkCondition.links(entry, by: reading)
+      default: reading.unread(entry, of: .throttle)
       }
     }
-    guard errorCount == errorsBefore else { return nil }
+    guard reading.errorCount == errorsBefore else { return nil }
     if values.isEmpty {
-      error(setting, "expected 'packet' and 'delay', 'rate', or 'download'")
+      reading.error(setting, "expected 'packet' and 'delay', 'rate', or 'download'")
       return nil
     }
-    let upload = upload(setting, keys, values)
-    guard errorCount == errorsBefore else { return nil }
+    let upload = upload(setting, keys, values, by: reading)
+    guard reading.errorCount == errorsBefore else { return nil }
     return Throttle(upload: upload, downloadBytesPerSecond: values["download"], links: links)
   }
 
   /// nil: there are no settings for uploads, or they have an error.
-  private func upload(
-    _ setting: Setting, _ keys: [String: Setting], _ values: [String: Int64]
+  private static func upload(
+    _ setting: Setting, _ keys: [String: Setting], _ values: [String: Int64], by reading: ConfigurationReading
   ) -> Throttle.Upload? {
     switch (values["packet"], values["delay"], values["rate"]) {
     case (nil, nil, let rate?): return Throttle.Upload(bytesPerSecond: rate)
     case (let packet?, let delay?, nil):
       return Throttle.Upload(packetBytes: Int(packet), delayMilliseconds: delay)
     case (nil, nil, nil): break
-    case (_?, nil, nil): error(setting, "'delay' must be there, as 'packet' is")
-    case (nil, _?, nil): error(setting, "'packet' must be there, as 'delay' is")
+    case (_?, nil, nil): reading.error(setting, "'delay' must be there, as 'packet' is")
+    case (nil, _?, nil): reading.error(setting, "'packet' must be there, as 'delay' is")
     case (_, _, _?):
-      keys["rate"].map { error($0, "it stands in place of 'packet' and 'delay', not beside them") }
+      keys["rate"].map { reading.error($0, "it stands in place of 'packet' and 'delay', not beside them") }
     }
     return nil
   }

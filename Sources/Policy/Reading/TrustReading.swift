@@ -3,37 +3,36 @@
 
 import Security
 
-extension ConfigurationReading {
-  func readTrust(_ table: ConfigurationTable) {
+extension Configuration {
+  mutating func readTrust(_ table: ConfigurationTable, by reading: ConfigurationReading) {
     for setting in table.settings {
       switch setting.key {
-      case "anchors": readTrustAnchors(setting)
-      case "profile": configuration.trustProfile = choice(setting, TrustProfile.self)
-      default: unread(setting, of: .trust)
+      case "anchors": reading.set(&trust, Self.trust(setting, by: reading))
+      case "profile": trustProfile = reading.choice(setting, TrustProfile.self)
+      default: reading.unread(setting, of: .trust)
       }
     }
   }
 
-  private func readTrustAnchors(_ setting: Setting) {
-    guard let text = string(setting), text != "system" else { return }
-    guard let anchors = anchors(setting, text) else { return }
-    configuration.trust = .anchors(anchors)
+  private static func trust(_ setting: Setting, by reading: ConfigurationReading) -> TrustSource? {
+    guard let text = reading.string(setting) else { return nil }
+    return text == "system" ? .system : reading.certificates.anchors(text, setting, by: reading).map { .anchors($0) }
   }
+}
 
-  func readAuthority(_ table: ConfigurationTable) {
+extension AuthoritySettings {
+  static func read(_ table: ConfigurationTable, by reading: ConfigurationReading) -> AuthoritySettings {
+    var authority = AuthoritySettings()
     for setting in table.settings {
       switch setting.key {
-      case "directory": readAuthorityDirectory(setting)
+      case "directory":
+        reading.set(&authority.directory, reading.string(setting).flatMap { reading.path(setting, $0) })
       case "key":
-        configuration.authority.key = secret(setting)
-        configuration.authority.isKeyWithheld = isWithheld(setting)
-      default: unread(setting, of: .authority)
+        authority.key = reading.secret(setting)
+        authority.isKeyWithheld = reading.isWithheld(setting)
+      default: reading.unread(setting, of: .authority)
       }
     }
-  }
-
-  private func readAuthorityDirectory(_ setting: Setting) {
-    guard let text = string(setting), let path = path(setting, text) else { return }
-    configuration.authority.directory = path
+    return authority
   }
 }

@@ -21,23 +21,23 @@ public struct AskTerms: Hashable, Sendable {
 /// What an operator is asked about: requests that are equal in all of this are one question.
 public struct AskedRequest: Hashable, Sendable {
   /// The user that answers for the client; nil: it is no program of this machine, or its user is unknown.
-  public var userID: UInt32? = nil
-  public var user: String? = nil
+  public private(set) var userID: UInt32? = nil
+  public private(set) var user: String? = nil
   /// The systemd unit, if its name is permanent.
-  public var unit: String? = nil
+  public private(set) var unit: String? = nil
   /// Address of the client, if it has no user.
-  public var client: IPAddress? = nil
+  public private(set) var client: IPAddress? = nil
   /// A program of this machine whose owner is unknown: nothing is remembered for it.
-  public var isInDoubt = false
-  public var scheme: Scheme
-  public var host: CanonicalHost
-  public var port: UInt16
+  public private(set) var isInDoubt = false
+  public private(set) var scheme: Scheme
+  public private(set) var host: CanonicalHost
+  public private(set) var port: UInt16
   /// `CONNECT` for a tunnel.
-  public var method: String
+  public private(set) var method: String
   /// The shape of the path, without the query; nil for a tunnel.
-  public var path: String?
+  public private(set) var path: String?
   /// It arrived inside an intercepted tunnel.
-  public var isIntercepted: Bool
+  public private(set) var isIntercepted: Bool
 
   /// The host is in `workspace`.
   public init(

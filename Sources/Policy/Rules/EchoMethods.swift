@@ -38,7 +38,7 @@ extension Policy {
 
   /// The methods that a request of `decision` may use instead, for Allow (RFC 9110, 10.2.1).
   public func otherMethods(of decision: Decision) -> [String] {
-    let methods = decision.rule.map { rules[$0].conditions.methods } ?? []
+    let methods = decision.rule.map { rules[$0].conditions.values(of: MethodCondition.self) } ?? []
     return (methods.isEmpty ? FieldSyntax.knownMethods : methods)
       .filter { !EchoMethod.includes(Array($0.utf8).span) && $0 != "CONNECT" }
   }

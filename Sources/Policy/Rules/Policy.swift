@@ -134,7 +134,7 @@ public struct IdentityNeeds: Sendable {
     asksForProgram = rules.contains { $0.conditions.asksFor.contains(.program) }
     namesPrograms = asksForProgram || configuration.log.who || configuration.history != nil
     namesClients = asksForClient || namesPrograms
-    namesProxyUsers = rules.contains { !$0.conditions.proxyUsers.isEmpty }
+    namesProxyUsers = rules.contains { !$0.conditions.values(of: ProxyUserCondition.self).isEmpty }
   }
 }
 
@@ -196,7 +196,7 @@ public final class Policy: Sendable {
       || rules.contains { $0.request.cachePolicy == .returnCacheDontLoad }
     rulesHaveTimeouts = rules.contains { $0.timeouts != nil }
     index = RuleIndex(rules: rules)
-    looksAtPaths = rules.contains { !$0.conditions.paths.isEmpty }
+    looksAtPaths = rules.contains { !$0.conditions.values(of: PathsCondition.self).isEmpty }
     defaultsSpeakOfRequests = defaultRequest.speaksOfRequests || defaultResponse != nil
     rulesSpeakOfRequests = rules.map(\.speaksOfRequests)
     longestAddition = rules.reduce(defaultRequest.fields.addedBytes) { max($0, $1.request.fields.addedBytes) }
@@ -285,6 +285,27 @@ public final class Policy: Sendable {
     guard let rule = decision.rule else { return defaultResponse }
     return rules[rule].response
   }
+
+  /// What is sent if the origin fails for a request of `decision`; nil: the default.
+  public func substituteAnswer(of decision: Decision) -> SubstituteAnswer? {
+    guard let rule = decision.rule else { return defaultAnswer }
+    return rules[rule].answer
+  }
+
+  /// What is stored of responses to requests of `decision`; nil: nothing.
+  public func cache(of decision: Decision) -> CacheRule? {
+    guard configuration.cache != nil, let rule = decision.rule else { return nil }
+    return rules[rule].cache
+  }
+
+  /// The values for an exchange that this rule decided; nil: no rule did.
+  public func timeouts(of rule: Int?) -> Timeouts {
+    guard rulesHaveTimeouts, let rule, let own = rules[rule].timeouts else { return configuration.timeouts }
+    return rules[rule].enforce ? own.values : own.lenient
+  }
+
+  /// nil: no rule, so any protocol.
+  public func protocols(of rule: Int?) -> [HTTPProtocol] { rule.map { rules[$0].protocols } ?? HTTPProtocol.allCases }
 
   /// What the server's certificate is checked against for requests of `decision`.
   public func security(of decision: Decision) -> SecurityPolicy {

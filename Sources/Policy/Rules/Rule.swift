@@ -141,9 +141,12 @@ public final class Rule: Sendable {
     let parents = routes.compactMap(\.parent)
     self.parents = parents.isEmpty ? .none : parents.contains { $0.password?.digest != nil } ? .someWithDigest : .some
     isStrict = action != .allow && enforce
-    namesUsers = conditions.users != nil
-    pathCondition = PathCondition(conditions.paths, denies: isStrict)
+    namesUsers = conditions[UserCondition.self]?.numbers != nil
+    pathCondition = PathCondition(conditions.values(of: PathsCondition.self), denies: isStrict)
   }
+
+  /// Whether an http request of the program is sent over TLS.
+  public var leavesByTLS: Bool { target.map { $0.scheme == .https } ?? upgrade }
 }
 
 extension SecurityPolicy {

@@ -173,27 +173,14 @@ extension RuleTarget {
   }
 }
 
-extension ConfigurationReading {
-  func ruleTarget(_ setting: Setting) -> RuleTarget? {
-    guard let text = string(setting) else { return nil }
+extension RuleTarget {
+  static func read(_ setting: Setting, by reading: ConfigurationReading) -> RuleTarget? {
+    guard let text = reading.string(setting) else { return nil }
     do throws(RuleTargetFault) {
       return try RuleTarget(text)
     } catch {
-      self.error(setting, error.description)
+      reading.error(setting, error.description)
       return nil
-    }
-  }
-
-  /// Warns of settings that have no effect, or a harmful one, in a rule with a target.
-  func checkTarget(_ rule: RuleDraft) {
-    guard let target = rule.target, let setting = rule.settings["target"], rule.action != .deny || !rule.enforce else {
-      return
-    }
-    if rule.upgrade, let upgrade = rule.settings["upgrade"] {
-      warning(upgrade, "it does nothing: 'target' says by which scheme requests leave")
-    }
-    if target.scheme == .http, rule.matches(.https), rule.connect == .intercept {
-      warning(setting, "requests for https leave in the clear: the target is http")
     }
   }
 }
@@ -204,9 +191,4 @@ extension RuleDraft {
     if let target { return target.scheme == .https }
     return upgrade ? true : nil
   }
-}
-
-extension Rule {
-  /// Whether an http request of the program is sent over TLS.
-  public var leavesByTLS: Bool { target.map { $0.scheme == .https } ?? upgrade }
 }

@@ -51,91 +51,72 @@ public struct SubstituteAnswer: Sendable {
 
 // MARK: Reading
 
-extension ConfigurationReading {
+extension SubstituteAnswer {
   /// Largest file in bytes: a page with embedded pictures. Each client that receives it needs a copy.
-  static let largestAnswerBytes = 1 << 20
-  static let standardOccasions: [SubstituteAnswer.Occasion] = [.unreachable, .serverError]
+  static let largestBytes = 1 << 20
+  static let standardOccasions: [Occasion] = [.unreachable, .serverError]
 
   /// nil after an error.
-  func substituteAnswer(_ setting: Setting) -> SubstituteAnswer? {
-    guard let table = table(setting) else { return nil }
+  static func read(_ setting: Setting, by reading: ConfigurationReading) -> SubstituteAnswer? {
+    guard let table = reading.table(setting) else { return nil }
     var given: [String: Setting] = [:]
     var file: (path: String, content: [UInt8])? = nil
     var type: String? = nil
-    var occasions: [SubstituteAnswer.Occasion]? = Self.standardOccasions
+    var occasions: [Occasion]? = standardOccasions
     for setting in table.settings {
       given[setting.key] = setting
       switch setting.key {
-      case "file": file = answerFile(setting)
-      case "type": type = contentType(setting)
-      case "when": occasions = answerOccasions(setting)
-      default: unread(setting, of: .answer)
+      case "file": file = answer(at: setting, by: reading)
+      case "type": type = contentType(setting, by: reading)
+      case "when": occasions = Self.occasions(setting, by: reading)
+      default: reading.unread(setting, of: .answer)
       }
     }
     for key in ["file", "type"] where given[key] == nil {
-      error(setting, "expected a table with 'file' and 'type', found none of the name \(key.quoted)")
+      reading.error(setting, "expected a table with 'file' and 'type', found none of the name \(key.quoted)")
     }
     guard let file, let type, let occasions else { return nil }
     return SubstituteAnswer(path: file.path, type: type, content: file.content, occasions: occasions)
   }
 
-  private func answerFile(_ setting: Setting) -> (path: String, content: [UInt8])? {
-    guard let text = string(setting), let path = path(setting, text) else { return nil }
-    if secretUse == .unneeded { return (path, []) }
-    let read = answerFiles[path] ?? files.read(path, limit: Self.largestAnswerBytes)
-    answerFiles[path] = read
-    switch read {
-    case .success(let content):
-      noteRead(path)
-      return (path, content)
+  private static func answer(at setting: Setting, by reading: ConfigurationReading) -> (path: String, content: [UInt8])?
+  {
+    guard let text = reading.string(setting), let path = reading.path(setting, text) else { return nil }
+    if reading.secretUse == .unneeded { return (path, []) }
+    switch reading.files.read(path, limit: largestBytes) {
+    case .success(let content): return (path, content)
     case .failure(let fault):
-      if fault.isDenied, secretUse == .inspected {
-        note(setting, "not readable by you: the service reads it (\(path.quoted): \(fault))")
+      if fault.isDenied, reading.secretUse == .inspected {
+        reading.note(setting, "not readable by you: the service reads it (\(path.quoted): \(fault))")
         return (path, [])
       }
-      error(setting, "cannot read \(path.quoted), of \(Self.largestAnswerBytes >> 20) MiB at most: \(fault)")
+      reading.error(setting, "cannot read \(path.quoted), of \(largestBytes >> 20) MiB at most: \(fault)")
       return nil
     }
   }
 
   /// One type, with its parameters.
-  private func contentType(_ setting: Setting) -> String? {
-    guard let text = string(setting) else { return nil }
+  private static func contentType(_ setting: Setting, by reading: ConfigurationReading) -> String? {
+    guard let text = reading.string(setting) else { return nil }
     let bytes = Array(text.utf8)
     guard MediaType(bytes.span) != nil, bytes.allSatisfy({ $0 >= 0x20 && $0 < 0x7f }), !text.hasPrefix("*") else {
-      error(setting, "expected a media type such as \"text/html; charset=utf-8\", found \(text.quoted)")
+      reading.error(setting, "expected a media type such as \"text/html; charset=utf-8\", found \(text.quoted)")
       return nil
     }
     return text
   }
 
-  private func answerOccasions(_ setting: Setting) -> [SubstituteAnswer.Occasion]? {
-    guard let elements = array(setting, of: "strings") else { return nil }
+  private static func occasions(_ setting: Setting, by reading: ConfigurationReading) -> [Occasion]? {
+    guard let elements = reading.array(setting, of: "strings") else { return nil }
     let read = elements.compactMap { element in
-      choice(element, SubstituteAnswer.Occasion.self).map { (value: $0, setting: element) }
+      reading.choice(element, Occasion.self).map { (value: $0, setting: element) }
     }
     if elements.isEmpty {
-      error(setting, "an empty list never sends the file; leave the key out for [\"unreachable\", \"5xx\"]")
+      reading.error(setting, "an empty list never sends the file; leave the key out for [\"unreachable\", \"5xx\"]")
     }
-    warnOfRepetition(read) { $0.rawValue.quoted }
-    var seen: Set<SubstituteAnswer.Occasion> = []
+    reading.warnOfRepetition(read) { $0.rawValue.quoted }
+    var seen: Set<Occasion> = []
     let distinct = read.map(\.value).filter { seen.insert($0).inserted }
     return distinct.isEmpty ? nil : distinct
-  }
-
-  /// Warns of "violation" if nothing is checked.
-  func warnOfIdleAnswer(_ own: ResponseDraft, effective: ResponseDraft) {
-    guard let answer = own.answer, answer.occasions.contains(.violation), !effective.judges,
-      let setting = own.settings["answer"]
-    else { return }
-    warning(setting, "\"violation\" never comes: nothing in [rule.response] says what a response is held to")
-  }
-}
-
-extension Policy {
-  /// What is sent if the origin fails for a request of `decision`; nil: the default.
-  public func substituteAnswer(of decision: Decision) -> SubstituteAnswer? {
-    guard let rule = decision.rule else { return defaultAnswer }
-    return rules[rule].answer
   }
 }

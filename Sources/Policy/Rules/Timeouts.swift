@@ -100,14 +100,6 @@ public struct RuleTimeouts: Hashable, Sendable {
   var json: JSONText { .object(own.map { ("\($0.rawValue)_ms", .number(Int(values[$0]))) }) }
 }
 
-extension Policy {
-  /// The values for an exchange that this rule decided; nil: no rule did.
-  public func timeouts(of rule: Int?) -> Timeouts {
-    guard rulesHaveTimeouts, let rule, let own = rules[rule].timeouts else { return configuration.timeouts }
-    return rules[rule].enforce ? own.values : own.lenient
-  }
-}
-
 // MARK: Reading
 
 /// [rule.timeouts] as read from the file.
@@ -124,33 +116,36 @@ struct TimeoutDraft {
   }
 }
 
-extension ConfigurationReading {
-  func readTimeouts(_ table: ConfigurationTable) {
+extension Timeouts {
+  mutating func read(_ table: ConfigurationTable, by reading: ConfigurationReading) {
     for setting in table.settings {
       guard let timeout = Timeout(rawValue: setting.key) else {
-        unread(setting, of: .timeouts)
+        reading.unread(setting, of: .timeouts)
         continue
       }
-      if let value = quantity(setting, .duration, in: Bounds.duration) { configuration.timeouts[timeout] = value }
+      if let value = reading.quantity(setting, .duration, in: Bounds.duration) { self[timeout] = value }
     }
   }
 
-  func timeoutDraft(_ table: ConfigurationTable) -> TimeoutDraft {
+}
+
+extension TimeoutDraft {
+  static func read(_ table: ConfigurationTable, by reading: ConfigurationReading) -> TimeoutDraft {
     var draft = TimeoutDraft()
     for setting in table.settings {
       guard let timeout = Timeout(rawValue: setting.key) else {
-        unread(setting, of: .ruleTimeouts)
+        reading.unread(setting, of: .ruleTimeouts)
         continue
       }
       guard Timeout.ofRule.contains(timeout) else {
         let reason = timeout == .drain ? "it is for the whole proxy" : "it runs before a rule has decided"
-        report(
+        reading.report(
           .error, setting.source, setting.keyBegin,
           "'\(setting.key)' in [rule.timeouts]: \(reason), and stands in [proxy.timeouts] alone")
         continue
       }
       draft.settings[timeout] = setting
-      if let value = quantity(setting, .duration, in: Bounds.duration) { draft.values[timeout] = value }
+      if let value = reading.quantity(setting, .duration, in: Bounds.duration) { draft.values[timeout] = value }
     }
     return draft
   }

@@ -53,14 +53,14 @@ extension Policy {
   /// except for the https port, there may be anything on it, a mail server or a database.
   func allowsTunnel(_ rule: Rule, to port: UInt16) -> Bool {
     configuration.proxy.defaultAction == .allow || port == Scheme.https.defaultPort
-      || rule.conditions.ports.contains(port)
+      || rule.conditions.values(of: PortCondition.self).contains(port)
   }
 }
 
 extension Rule {
   /// Whether it has settings for requests that cannot be applied to a tunnel: the requests must be read for them.
   var speaksOfRequests: Bool {
-    if conditions.areAboutRequests || conditions.schemes == [.http] { return true }
+    if conditions.areAboutRequests || conditions.values(of: SchemeCondition.self) == [.http] { return true }
     if action == .deny && enforce { return false }
     return upgrade || upgrades != nil || redirects != .pass || target != nil || request.speaksOfRequests
       || response != nil

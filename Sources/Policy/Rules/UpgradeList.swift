@@ -41,19 +41,19 @@ public struct UpgradeList: Hashable, Sendable, CustomStringConvertible {
   }
 }
 
-extension ConfigurationReading {
+extension UpgradeList {
   /// An empty list forbids every protocol.
-  func upgrades(_ setting: Setting) -> UpgradeList? {
-    guard let texts = strings(setting) else { return nil }
+  static func read(_ setting: Setting, by reading: ConfigurationReading) -> UpgradeList? {
+    guard let texts = reading.strings(setting) else { return nil }
     for (text, element) in texts {
       if !UpgradeList.isProtocol(text) {
-        error(element, "expected a protocol such as \"websocket\" (RFC 9110, 7.8), found \(text.quoted)")
+        reading.error(element, "expected a protocol such as \"websocket\" (RFC 9110, 7.8), found \(text.quoted)")
       } else if UpgradeList.isHTTP(Array(text.utf8).span) {
-        warning(
+        reading.warning(
           element, "\(text.quoted) is HTTP itself, which is never upgraded to: requests inside would pass the rules by")
       }
     }
-    warnOfRepetition(texts.map { ($0.text.lowercased(), $0.setting) }) { $0.quoted }
+    reading.warnOfRepetition(texts.map { ($0.text.lowercased(), $0.setting) }) { $0.quoted }
     return UpgradeList(texts.map(\.text))
   }
 }

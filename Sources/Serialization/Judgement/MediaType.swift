@@ -27,10 +27,10 @@ public struct MediaType: Equatable, Sendable {
   /// the type that is not a parameter (such as another type after a comma), a parameter occurs twice, or there are too
   /// many.
   public init?(_ value: Span<UInt8>) {
-    type = 0..<value.endOfToken(from: 0)
+    type = 0..<value.tokenEnd(from: 0)
     guard !type.isEmpty, type.upperBound < value.count, value[type.upperBound] == UInt8(ascii: "/") else { return nil }
     let begin = type.upperBound + 1
-    subtype = begin..<value.endOfToken(from: begin)
+    subtype = begin..<value.tokenEnd(from: begin)
     guard !subtype.isEmpty, Self.areParameters(value, from: subtype.upperBound) else { return nil }
   }
 

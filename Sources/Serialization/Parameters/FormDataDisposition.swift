@@ -29,7 +29,7 @@ struct FormDataDisposition {
   private static func parameters(
     _ value: Span<UInt8>, offset: Int
   ) throws(ContentFault) -> (name: ParameterList.Parameter, isFile: Bool) {
-    let type = 0..<value.endOfToken(from: 0)
+    let type = 0..<value.tokenEnd(from: 0)
     guard value.equals(type, ignoringCase: "form-data") else {
       throw ContentFault("expected the disposition form-data, found \(Seen.text(value))", offset: offset)
     }

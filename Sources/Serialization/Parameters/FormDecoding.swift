@@ -113,15 +113,3 @@ public enum FormDecoding {
     return at
   }
 }
-
-extension Span where Element == UInt8 {
-  /// The position of the first sequence that is not UTF-8; nil if there is none.
-  var firstInvalidUTF8: Int? {
-    do throws(UTF8.ValidationError) {
-      _ = try UTF8Span(validating: self)
-      return nil
-    } catch {
-      return error.byteOffsets.lowerBound
-    }
-  }
-}

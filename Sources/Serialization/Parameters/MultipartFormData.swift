@@ -136,8 +136,9 @@ public enum MultipartFormData: Equatable, Sendable {
     let text = body.extracting(value).array
     let own = header.content == .text ? converter : nil
     let invalid: Int
-    if header.content == .ascii, let index = text.span.firstBeyondASCII {
-      invalid = index
+    let beyondASCII = header.content == .ascii ? text.span.firstNotASCII(from: 0) : text.count
+    if beyondASCII < text.count {
+      invalid = beyondASCII
     } else {
       switch TextConverter.utf8(text, by: own) {
       case .success(let read):
@@ -163,25 +164,6 @@ public enum MultipartFormData: Equatable, Sendable {
     }
     let expected = converter?.from ?? "UTF-8 or US-ASCII"
     throw ContentFault("expected values in \(expected), found the charset \(Seen.text(text))", offset: at)
-  }
-}
-
-extension Span where Element == UInt8 {
-  /// Whether `text` is at `index`.
-  func holds(_ text: Span<UInt8>, at index: Int) -> Bool {
-    guard count - index >= text.count else { return false }
-    return extracting(index..<index + text.count).equals(text)
-  }
-
-  /// Whether `text` is at `index`.
-  func holds(_ text: StaticString, at index: Int) -> Bool {
-    guard count - index >= text.utf8CodeUnitCount else { return false }
-    return equals(index..<index + text.utf8CodeUnitCount, text)
-  }
-
-  fileprivate var firstBeyondASCII: Int? {
-    for index in 0..<count where self[index] >= 0x80 { return index }
-    return nil
   }
 }
 

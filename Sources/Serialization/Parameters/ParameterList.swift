@@ -27,9 +27,9 @@ struct ParameterList {
 
   mutating func next(_ bytes: Span<UInt8>) -> Step {
     while at < bytes.count {
-      at = bytes.endOfBlanks(from: at)
+      at = bytes.blanksEnd(from: at)
       guard at < bytes.count, bytes[at] == UInt8(ascii: ";") else { return .malformed(at: at) }
-      at = bytes.endOfBlanks(from: at + 1)
+      at = bytes.blanksEnd(from: at + 1)
       // RFC 9110 allows empty parameters: `text/html;` and `text/html;;charset=utf-8` are well formed.
       if at == bytes.count { return .end }
       if bytes[at] == UInt8(ascii: ";") { continue }
@@ -39,12 +39,12 @@ struct ParameterList {
   }
 
   private mutating func parameter(_ bytes: Span<UInt8>) -> Step {
-    let name = at..<bytes.endOfToken(from: at)
+    let name = at..<bytes.tokenEnd(from: at)
     at = name.upperBound
     guard !name.isEmpty, at < bytes.count, bytes[at] == UInt8(ascii: "=") else { return .malformed(at: at) }
     at += 1
     if at < bytes.count, bytes[at] == UInt8(ascii: "\"") { return quoted(bytes, name) }
-    let value = at..<bytes.endOfToken(from: at)
+    let value = at..<bytes.tokenEnd(from: at)
     at = value.upperBound
     if value.isEmpty { return .malformed(at: at) }
     return .parameter(Parameter(name: name, value: value, spelling: .token))
@@ -64,24 +64,4 @@ struct ParameterList {
     at += 1
     return .parameter(Parameter(name: name, value: value, spelling: .quoted))
   }
-}
-
-extension Span where Element == UInt8 {
-  /// The end of the token that begins at `from`; `from` if there is none.
-  func endOfToken(from: Int) -> Int {
-    var at = from
-    while at < count, self[at].isTokenCharacter { at += 1 }
-    return at
-  }
-
-  func endOfBlanks(from: Int) -> Int {
-    var at = from
-    while at < count, self[at].isBlank { at += 1 }
-    return at
-  }
-}
-
-extension UInt8 {
-  /// HTAB, SP, VCHAR or obs-text of RFC 9110, 5.5.
-  var isFieldText: Bool { self >= 0x20 && self != 0x7f || self == 0x09 }
 }

@@ -92,7 +92,7 @@ struct PartHeader {
       at += 2
       return nil
     }
-    let name = at..<bytes.endOfToken(from: at)
+    let name = at..<bytes.tokenEnd(from: at)
     let end = try endOfLine(bytes, from: name.upperBound, isCut: isCut)
     let colon = name.upperBound
     guard !name.isEmpty, bytes[colon] == UInt8(ascii: ":") else {
@@ -100,7 +100,7 @@ struct PartHeader {
       throw ContentFault("expected a field name and ':' in the header of a part, found \(seen)", offset: colon)
     }
     at = end + 2
-    var value = bytes.endOfBlanks(from: colon + 1)..<end
+    var value = bytes.blanksEnd(from: colon + 1)..<end
     while !value.isEmpty, bytes[value.upperBound - 1].isBlank { value = value.lowerBound..<value.upperBound - 1 }
     return Line(name: name, value: value)
   }

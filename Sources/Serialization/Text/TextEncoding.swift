@@ -126,7 +126,7 @@ final class TextConverter {
   /// The text in UTF-8. Without a converter, it is UTF-8 already.
   static func utf8(_ text: [UInt8], by converter: TextConverter?) -> Result<[UInt8], UnfitText> {
     if let converter { return converter.convert(text) }
-    guard let index = text.span.firstInvalidUTF8 else { return .success(text) }
+    guard let index = text.span.firstNotUTF8() else { return .success(text) }
     return .failure(UnfitText(index: index))
   }
 

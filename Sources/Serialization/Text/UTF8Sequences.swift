@@ -84,5 +84,5 @@ extension Span where Element == UInt8 {
 
 extension UInt8 {
   /// ASCII that needs no escape in a JSON string.
-  var isPlain: Bool { self >= 0x20 && self < 0x80 && self != 0x22 && self != 0x5c }
+  fileprivate var isPlain: Bool { self >= 0x20 && self < 0x80 && self != 0x22 && self != 0x5c }
 }

@@ -417,8 +417,9 @@ enum AdminResources {
     let request = NamedRequest.read(
       method: text.extracting(record.method).string, url: text.extracting(record.target).string)
     guard case .success(let request) = request else { return nil }
-    var explanation = found.policy.explain(
-      request, Asker(found.sender, link: record.link, wall: record.begunWall), atMost: mostPassedOver)
+    var explanation = Explanation(
+      by: found.policy, of: request, Asker(found.sender, link: record.link, wall: record.begunWall),
+      atMost: mostPassedOver)
     switch record.decision?.reason {
     case .temporaryDeny:
       explanation.note = "An operator\(operatorText(record)) denied such requests for a time, before any rule."

@@ -31,7 +31,8 @@ extension Conversation {
     case .nothing: caching.forward = caching.request.policy == .reloadIgnoringCache ? .bypass : .uriMiss
     case .otherVariants: caching.forward = .varyMiss
     case .answer(let answer)
-    where !answer.holds(answer.head.presentation(for: caching.request, length: answer.length), for: caching.request):
+    where !answer.holds(
+      Presentation(of: answer.head, for: caching.request, length: answer.length), for: caching.request):
       caching.forward = .partial
       if caching.request.policy == .reloadIgnoringCache { caching.forward = .bypass } else { caching.part = answer }
     case .answer(let answer):

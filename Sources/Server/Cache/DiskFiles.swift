@@ -324,7 +324,7 @@ final class DiskFiles: @unchecked Sendable {
     }
     if let descriptor = writing.removeValue(forKey: file) { keepReading(file, descriptor) }
     note(answer.content, of: file)
-    let record = answer.head.record
+    let record = StoredRecord(answer.head)
     try database.run(
       "INSERT INTO answers VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)",
       [
@@ -341,7 +341,7 @@ final class DiskFiles: @unchecked Sendable {
   /// Its head has been freshened.
   func update(_ answer: StoredAnswer) throws(DatabaseFault) {
     guard let file = answer.file else { return }
-    let record = answer.head.record
+    let record = StoredRecord(answer.head)
     try database.run(
       """
       UPDATE answers SET status = ?, reason = ?, fields = ?, requested = ?, received = ?, initial_age = ?, lifetime = ?,

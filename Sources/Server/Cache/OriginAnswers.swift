@@ -119,7 +119,7 @@ extension Conversation {
       else { return nil }
       // An origin may send another part than the requested one.
       let head = storing.answer.head
-      let asked = head.presentation(for: caching.request, length: total)
+      let asked = Presentation(of: head, for: caching.request, length: total)
       return storing.answer.holds(asked, for: caching.request) ? storing : nil
     }
     let head = StoredHead(
@@ -302,7 +302,7 @@ extension Conversation {
     guard worker.workspace.response.status != 206, case .length(let length) = worker.workspace.response.framing,
       length == UInt64(count)
     else { return false }
-    return storing.answer.head.presentation(for: caching.request, length: length) == .whole
+    return Presentation(of: storing.answer.head, for: caching.request, length: length) == .whole
   }
 
   /// Stores what passes. Nothing is left to fetch, so no one can be held up, and the client gets the answer as if there

@@ -25,7 +25,7 @@ final class StoredStream: CarriedStream {
     _ answer: StoredAnswer, for request: CacheRequest, of cache: SharedCache, slot: Int, _ worker: Worker
   ) {
     let length = answer.length
-    let presentation = answer.head.presentation(for: request, length: length)
+    let presentation = Presentation(of: answer.head, for: request, length: length)
     let isBodyless = request.method == .head || answer.head.status == 204
     self.answer = answer
     self.cache = cache
@@ -49,8 +49,8 @@ final class StoredStream: CarriedStream {
     }
     isChunked = presentation == .whole && length == nil && !isDone
     guard isDone || answer.content.attend(reader, from: offset) else { return nil }
-    answer.head.write(
-      presentation,
+    presentation.write(
+      answer.head,
       age: answer.head.age(at: cache.time(wall: worker.workspace.wallMilliseconds, monotonic: worker.now)) ?? 0,
       length: length, to: &head)
   }

@@ -36,12 +36,14 @@ public func fuzzConfiguration(_ data: UnsafePointer<UInt8>?, _ count: Int) -> CI
   for name in ["a.example", "b.a.example", "127.0.0.1", "[::1]"] {
     let text = Array(name.utf8)
     _ = host.set(text.span)
-    _ = policy.explain(method: "GET", scheme: .http, host: host, port: 80, path: "/x", isTunnel: false).description
-    _ = policy.explain(method: "CONNECT", scheme: .https, host: host, port: 443, path: "", isTunnel: true).json
+    _ =
+      Explanation(by: policy, method: "GET", scheme: .http, host: host, port: 80, path: "/x", isTunnel: false)
+      .description
+    _ = Explanation(by: policy, method: "CONNECT", scheme: .https, host: host, port: 443, path: "", isTunnel: true).json
     let client = LocalClient(userID: 1001, user: "kiosk", cgroup: ["kiosk.slice", "kiosk.service"])
     _ =
-      policy.explain(
-        method: "GET", scheme: .http, host: host, port: 80, path: "/x", isTunnel: false,
+      Explanation(
+        by: policy, method: "GET", scheme: .http, host: host, port: 80, path: "/x", isTunnel: false,
         Asker(Sender(client: client), link: .wifi)
       ).description
   }

@@ -2,11 +2,12 @@
 
 import Bytes
 
-struct ClientCondition: RuleCondition {
+struct ClientCondition: ListCondition {
   static let setting = KnownSetting("clients", .list(.text), "Addresses and CIDR blocks from which clients connect.")
   static let subject = ConditionSubject.sender
 
   let blocks: [AddressBlock]
+  var values: [AddressBlock] { blocks }
 
   static func read(_ setting: Setting, by reading: ConfigurationReading) -> ClientCondition? {
     let blocks = reading.elements(setting, of: "addresses and CIDR blocks").compactMap {
@@ -47,7 +48,7 @@ struct ClientCondition: RuleCondition {
     }
   }
 
-  var expected: String { Rule.list(blocks.map { "\($0)" }) }
+  var expected: String { blocks.map { "\($0)" }.abridged }
 
   static func seen(_ request: SeenRequest) -> String {
     request.asker.sender.address.map { "\($0)" } ?? "a client whose address is not known"
@@ -57,9 +58,4 @@ struct ClientCondition: RuleCondition {
   static func isSaid(by asker: Asker) -> Bool { asker.sender.address != nil }
   func fit(_ asker: inout Asker) { asker.sender.address = blocks.first?.address }
   func addWitnesses(to dimensions: inout WitnessDimensions) { dimensions.add(clients: blocks) }
-}
-
-extension Rule.Conditions {
-  /// Empty: any address.
-  var clients: [AddressBlock] { self[ClientCondition.self]?.blocks ?? [] }
 }

@@ -2,12 +2,13 @@
 
 import Bytes
 
-struct HostCondition: RuleCondition {
+struct HostCondition: ListCondition {
   static let setting = KnownSetting(
     "hosts", .list(.text), "Names such as \"*.a.example\" or \"**.a.example\", addresses and CIDR blocks.")
   static let subject = ConditionSubject.destination
 
   let hosts: [HostPattern]
+  var values: [HostPattern] { hosts }
 
   static func read(_ setting: Setting, by reading: ConfigurationReading) -> HostCondition? {
     let hosts = reading.elements(setting, of: "host patterns").compactMap {
@@ -36,17 +37,9 @@ struct HostCondition: RuleCondition {
     CoveredHosts(hosts).covers(narrow.conditions.hosts)
   }
 
-  var expected: String { Rule.list(hosts.map(\.description)) }
+  var expected: String { hosts.map(\.description).abridged }
   static func seen(_ request: SeenRequest) -> String { request.host.bytes.span.string }
 
   /// Comparison requests are generated per host already (`WitnessHosts`).
   func addWitnesses(to dimensions: inout WitnessDimensions) {}
-}
-
-extension Rule.Conditions {
-  /// Empty: any host.
-  public var hosts: [HostPattern] {
-    get { self[HostCondition.self]?.hosts ?? [] }
-    set { self[HostCondition.self] = newValue.isEmpty ? nil : HostCondition(hosts: newValue) }
-  }
 }

@@ -2,32 +2,29 @@
 
 import Reachability
 
-struct LinkCondition: RuleCondition {
+struct LinkCondition: ListCondition {
   static let setting = KnownSetting(
     "when", .list(.word(ReachabilityStatus.allCases.map(\.rawValue))),
     "The kind of link that carries the machine's default route at the moment.")
   static let subject = ConditionSubject.sender
 
   let links: [ReachabilityStatus]
+  var values: [ReachabilityStatus] { links }
 
   static func read(_ setting: Setting, by reading: ConfigurationReading) -> LinkCondition? {
-    LinkCondition(links: reading.links(setting))
+    LinkCondition(links: links(setting, by: reading))
   }
 
   func holds(_ facts: borrowing RequestFacts, _ context: borrowing ConditionContext) -> Bool {
     links.contains(facts.link)
   }
 
-  func covers(_ narrow: ComparedConditions, in wide: ComparedConditions) -> Bool {
-    isCovered(narrow.conditions.links, by: links)
-  }
-
   func isApart(from other: Rule.Conditions) -> Bool {
-    let others = other.links
+    let others = other.values(of: Self.self)
     return !others.isEmpty && !links.contains(where: others.contains)
   }
 
-  var expected: String { Rule.list(links.map(\.rawValue)) }
+  var expected: String { links.map(\.rawValue).abridged }
   static func seen(_ request: SeenRequest) -> String { (request.asker.link ?? .unknown).rawValue }
 
   static let option: SenderOption? = .when
@@ -36,25 +33,18 @@ struct LinkCondition: RuleCondition {
   func addWitnesses(to dimensions: inout WitnessDimensions) { dimensions.links = ReachabilityStatus.allCases }
 }
 
-extension Rule.Conditions {
-  /// Empty: any link.
-  public var links: [ReachabilityStatus] {
-    get { self[LinkCondition.self]?.links ?? [] }
-    set { self[LinkCondition.self] = newValue.isEmpty ? nil : LinkCondition(links: newValue) }
-  }
-}
-
-extension ConfigurationReading {
+extension LinkCondition {
   /// The kinds of link that a condition names. `possible`: those that can occur.
-  func links(
-    _ setting: Setting, of possible: [ReachabilityStatus] = ReachabilityStatus.allCases
+  static func links(
+    _ setting: Setting, of possible: [ReachabilityStatus] = ReachabilityStatus.allCases,
+    by reading: ConfigurationReading
   ) -> [ReachabilityStatus] {
-    let links = elements(setting, of: "strings").compactMap { element in
-      choice(element, ReachabilityStatus.self).map { (value: $0, setting: element) }
+    let links = reading.elements(setting, of: "strings").compactMap { element in
+      reading.choice(element, ReachabilityStatus.self).map { (value: $0, setting: element) }
     }
-    warnOfRepetition(links) { $0.rawValue.quoted }
+    reading.warnOfRepetition(links) { $0.rawValue.quoted }
     let values = links.map(\.value)
-    if possible.allSatisfy(values.contains) { warning(setting, "every kind is listed, so this always holds") }
+    if possible.allSatisfy(values.contains) { reading.warning(setting, "every kind is listed, so this always holds") }
     return values
   }
 }

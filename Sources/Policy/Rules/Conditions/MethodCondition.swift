@@ -2,11 +2,12 @@
 
 import Bytes
 
-struct MethodCondition: RuleCondition {
+struct MethodCondition: ListCondition {
   static let setting = KnownSetting("methods", .list(.text), "Methods, in the exact spelling.")
   static let subject = ConditionSubject.request
 
   let methods: [String]
+  var values: [String] { methods }
   /// The methods as bytes, so matching needs no conversion.
   private let bytes: [[UInt8]]
 
@@ -16,7 +17,7 @@ struct MethodCondition: RuleCondition {
   }
 
   static func read(_ setting: Setting, by reading: ConfigurationReading) -> MethodCondition? {
-    let methods = reading.methods(reading.elements(setting, of: "strings")) { element in
+    let methods = methods(reading.elements(setting, of: "strings"), by: reading) { element in
       reading.warning(
         element, "methods are not looked at when a tunnel is asked for; 'connect' says what is done with one")
     }
@@ -28,47 +29,37 @@ struct MethodCondition: RuleCondition {
     return false
   }
 
-  func covers(_ narrow: ComparedConditions, in wide: ComparedConditions) -> Bool {
-    isCovered(narrow.conditions.methods, by: methods)
-  }
-
-  var expected: String { Rule.list(methods) }
+  var expected: String { methods.abridged }
   static func seen(_ request: SeenRequest) -> String { request.method }
   func addWitnesses(to dimensions: inout WitnessDimensions) { dimensions.add(methods: methods) }
 }
 
-extension Rule.Conditions {
-  /// Empty: any method.
-  public var methods: [String] {
-    get { self[MethodCondition.self]?.methods ?? [] }
-    set { self[MethodCondition.self] = newValue.isEmpty ? nil : MethodCondition(newValue) }
-  }
-}
-
-extension ConfigurationReading {
+extension MethodCondition {
   /// The methods in a list. `warnOfConnect` is called for CONNECT, which is not the method of a request.
-  func methods(_ elements: [Setting], warnOfConnect: (Setting) -> Void) -> [String] {
+  static func methods(_ elements: [Setting], by reading: ConfigurationReading, warnOfConnect: (Setting) -> Void)
+    -> [String]
+  {
     let methods = elements.compactMap { element -> (value: String, setting: Setting)? in
-      guard let method = string(element) else { return nil }
+      guard let method = reading.string(element) else { return nil }
       guard FieldSyntax.isToken(method) else {
-        error(element, "expected a method (a token, RFC 9110, 9.1), found \(method.quoted)")
+        reading.error(element, "expected a method (a token, RFC 9110, 9.1), found \(method.quoted)")
         return nil
       }
       if method == "CONNECT" { warnOfConnect(element) }
       if method.contains("*") {
-        warning(
+        reading.warning(
           element, "a method has no wildcards, and none is named \(method.quoted); without this key, any is meant")
       }
-      warnOfCase(method, element)
+      warnOfCase(method, element, by: reading)
       return (method, element)
     }
-    warnOfRepetition(methods) { $0.quoted }
+    reading.warnOfRepetition(methods) { $0.quoted }
     return methods.map(\.value)
   }
 
-  private func warnOfCase(_ method: String, _ setting: Setting) {
+  private static func warnOfCase(_ method: String, _ setting: Setting, by reading: ConfigurationReading) {
     guard !FieldSyntax.knownMethods.contains(method), FieldSyntax.knownMethods.contains(method.uppercased())
     else { return }
-    warning(setting, "methods are case-sensitive; did you mean '\(method.uppercased())'?")
+    reading.warning(setting, "methods are case-sensitive; did you mean '\(method.uppercased())'?")
   }
 }

@@ -2,12 +2,13 @@
 
 import Bytes
 
-struct PathsCondition: RuleCondition {
+struct PathsCondition: ListCondition {
   static let setting = KnownSetting(
     "paths", .list(.text), "Paths without the query; * is any run of characters, {} one within a segment.")
   static let subject = ConditionSubject.request
 
   let patterns: [PathPattern]
+  var values: [PathPattern] { patterns }
   /// As a rule that refuses evaluates them, and as any other rule does.
   private let strict: PathCondition
   private let lenient: PathCondition
@@ -68,23 +69,15 @@ struct PathsCondition: RuleCondition {
   /// A rule that denies matches if any reading of the path does. A rule that allows needs all readings, so it does not
   /// cover one that denies.
   func covers(_ narrow: ComparedConditions, in wide: ComparedConditions) -> Bool {
-    let others = narrow.conditions.paths
+    let others = narrow.conditions.values(of: Self.self)
     if others.isEmpty || narrow.isStrict && !wide.isStrict { return false }
     return others.allSatisfy { other in
       Escapes.ways.indices.allSatisfy { way in patterns.contains { $0.covers(other, way: way) } }
     }
   }
 
-  var expected: String { Rule.list(patterns.map(\.description)) }
-  /// `Rule.seen` names the reading.
+  var expected: String { patterns.map(\.description).abridged }
+  /// Where the readings of a path differ, `explain` names the one that fails.
   static func seen(_ request: SeenRequest) -> String { request.path }
   func addWitnesses(to dimensions: inout WitnessDimensions) { dimensions.add(paths: patterns) }
-}
-
-extension Rule.Conditions {
-  /// Empty: any path. `PathCondition` describes the comparison.
-  public var paths: [PathPattern] {
-    get { self[PathsCondition.self]?.patterns ?? [] }
-    set { self[PathsCondition.self] = newValue.isEmpty ? nil : PathsCondition(newValue) }
-  }
 }

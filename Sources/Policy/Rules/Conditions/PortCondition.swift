@@ -1,10 +1,11 @@
 // `ports`: ports of the destination.
 
-struct PortCondition: RuleCondition {
+struct PortCondition: ListCondition {
   static let setting = KnownSetting("ports", .list(.integer(1...65535)), "Ports of the destination.")
   static let subject = ConditionSubject.destination
 
   let ports: [UInt16]
+  var values: [UInt16] { ports }
 
   static func read(_ setting: Setting, by reading: ConfigurationReading) -> PortCondition? {
     let ports = reading.elements(setting, of: "integers").compactMap { element in
@@ -18,19 +19,7 @@ struct PortCondition: RuleCondition {
     ports.contains(facts.port)
   }
 
-  func covers(_ narrow: ComparedConditions, in wide: ComparedConditions) -> Bool {
-    isCovered(narrow.conditions.ports, by: ports)
-  }
-
-  var expected: String { Rule.list(ports.map { "\($0)" }) }
+  var expected: String { ports.map { "\($0)" }.abridged }
   static func seen(_ request: SeenRequest) -> String { "\(request.port)" }
   func addWitnesses(to dimensions: inout WitnessDimensions) { dimensions.add(ports: ports) }
-}
-
-extension Rule.Conditions {
-  /// Empty: any port.
-  public var ports: [UInt16] {
-    get { self[PortCondition.self]?.ports ?? [] }
-    set { self[PortCondition.self] = newValue.isEmpty ? nil : PortCondition(ports: newValue) }
-  }
 }

@@ -7,7 +7,7 @@
 
 import Bytes
 
-struct ProgramCondition: RuleCondition {
+struct ProgramCondition: ListCondition {
   static let setting = KnownSetting(
     "programs", .list(.text), "Paths of the client's executable; * is any run of characters.")
   static let subject = ConditionSubject.sender
@@ -17,6 +17,7 @@ struct ProgramCondition: RuleCondition {
   private static let longest = 4095
 
   let patterns: [String]
+  var values: [String] { patterns }
 
   static func read(_ setting: Setting, by reading: ConfigurationReading) -> ProgramCondition? {
     let patterns = reading.elements(setting, of: "paths of executables").compactMap {
@@ -64,7 +65,7 @@ struct ProgramCondition: RuleCondition {
     return other.patterns.allSatisfy { narrow in patterns.contains { Wildcards.match($0.utf8, narrow.utf8) } }
   }
 
-  var expected: String { Rule.list(patterns) }
+  var expected: String { patterns.abridged }
   static func seen(_ request: SeenRequest) -> String {
     request.asker.sender.program ?? "a client whose program is not known"
   }
@@ -115,9 +116,4 @@ enum Wildcards {
     }
     return pattern[at...].allSatisfy { $0 == 0x2a }
   }
-}
-
-extension Rule.Conditions {
-  /// Patterns for the paths of programs; empty: any.
-  public var programs: [String] { self[ProgramCondition.self]?.patterns ?? [] }
 }

@@ -2,12 +2,13 @@
 
 import Bytes
 
-struct ProxyUserCondition: RuleCondition {
+struct ProxyUserCondition: ListCondition {
   static let setting = KnownSetting(
     "proxy_users", .list(.text), "Names in 'credentials' of [proxy] that the client authenticates with.")
   static let subject = ConditionSubject.sender
 
   let names: [String]
+  var values: [String] { names }
 
   static func read(_ setting: Setting, by reading: ConfigurationReading) -> ProxyUserCondition? {
     let names = reading.elements(setting, of: "names of 'credentials'").compactMap {
@@ -30,16 +31,12 @@ struct ProxyUserCondition: RuleCondition {
     return names.contains(name)
   }
 
-  func covers(_ narrow: ComparedConditions, in wide: ComparedConditions) -> Bool {
-    isCovered(narrow.conditions.proxyUsers, by: names)
-  }
-
   func isApart(from other: Rule.Conditions) -> Bool {
-    let others = other.proxyUsers
+    let others = other.values(of: Self.self)
     return !others.isEmpty && !names.contains(where: others.contains)
   }
 
-  var expected: String { Rule.list(names) }
+  var expected: String { names.abridged }
   static func seen(_ request: SeenRequest) -> String {
     request.asker.sender.proxyUser ?? "a client without a proxy user"
   }
@@ -50,25 +47,19 @@ struct ProxyUserCondition: RuleCondition {
   func addWitnesses(to dimensions: inout WitnessDimensions) { dimensions.add(proxyUsers: names) }
 }
 
-extension Rule.Conditions {
-  /// Empty: any client.
-  var proxyUsers: [String] { self[ProxyUserCondition.self]?.names ?? [] }
-}
-
-extension ConfigurationReading {
-  /// Warns of names that no client can have.
-  func warnOfIdleProxyUsers(_ rule: RuleDraft) {
-    guard let setting = rule.settings[ProxyUserCondition.key], case .array(let values) = setting.value.content else {
+extension ProxyUserCondition {
+  /// Warns of names that no client can have. `credentials`: those of [proxy]; nil: this user may not read them.
+  static func warnOfIdle(_ rule: RuleDraft, credentials: [ProxyCredential]?, by reading: ConfigurationReading) {
+    guard let setting = rule.settings[key], case .array(let values) = setting.value.content else {
       return
     }
-    if hasWithheldCredentials { return }
-    let known = configuration.proxy.credentials.map(\.user)
+    guard let known = credentials?.map(\.user) else { return }
     if known.isEmpty {
-      return warning(
+      return reading.warning(
         setting, "this matches no client: [proxy] has no 'credentials'")
     }
-    for (name, value) in zip(rule.conditions.proxyUsers, values) where !known.contains(name) {
-      warning(setting.element(value), "there is no \(name.quoted) among the 'credentials' of [proxy]")
+    for (name, value) in zip(rule.conditions.values(of: Self.self), values) where !known.contains(name) {
+      reading.warning(setting.element(value), "there is no \(name.quoted) among the 'credentials' of [proxy]")
     }
   }
 }

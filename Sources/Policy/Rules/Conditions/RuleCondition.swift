@@ -90,6 +90,22 @@ extension RuleCondition {
   func fit(_ asker: inout Asker) {}
 }
 
+/// A condition that lists what it allows.
+protocol ListCondition: RuleCondition {
+  associatedtype Value: Equatable
+  var values: [Value] { get }
+}
+
+extension ListCondition {
+  func covers(_ narrow: ComparedConditions, in wide: ComparedConditions) -> Bool { listsAll(of: narrow) }
+
+  /// Whether it lists every value that `narrow` does; a rule without this condition takes any value.
+  func listsAll(of narrow: ComparedConditions) -> Bool {
+    let others = narrow.conditions.values(of: Self.self)
+    return !others.isEmpty && others.allSatisfy(values.contains)
+  }
+}
+
 /// What `explain` needs to know about the sender, by option name.
 public enum SenderOption: String, Sendable, CaseIterable {
   case client, user, unit, program, when
@@ -147,6 +163,24 @@ extension Rule {
       set { if let newValue { set(newValue) } else { remove(kind) } }
     }
 
+    /// What a condition lists; empty: the rule has no such condition, so any value fits.
+    func values<Condition: ListCondition>(of kind: Condition.Type) -> [Condition.Value] { self[kind]?.values ?? [] }
+
+    /// Patterns of hosts; empty: any host.
+    public var hosts: [HostPattern] {
+      get { values(of: HostCondition.self) }
+      set { self[HostCondition.self] = newValue.isEmpty ? nil : HostCondition(hosts: newValue) }
+    }
+
+    /// Patterns for the paths of programs; empty: any.
+    public var programs: [String] { values(of: ProgramCondition.self) }
+
+    /// Whether it holds for some requests of the scheme.
+    func allow(_ scheme: Scheme) -> Bool {
+      let schemes = values(of: SchemeCondition.self)
+      return schemes.isEmpty || schemes.contains(scheme)
+    }
+
     /// Whether a condition is about requests. Those facts are unknown when a tunnel is requested.
     var areAboutRequests: Bool { all.contains { type(of: $0).subject == .request } }
     var asksFor: SenderFacts { all.reduce([]) { $0.union(type(of: $1).asksFor) } }
@@ -194,9 +228,4 @@ extension Rule {
     }
     return nil
   }
-}
-
-/// Whether every element of one list is in another; an empty list stands for any.
-func isCovered<Element: Equatable>(_ narrow: [Element], by wide: [Element]) -> Bool {
-  !narrow.isEmpty && narrow.allSatisfy(wide.contains)
 }

@@ -1,11 +1,12 @@
 // `schemes`: http, https. The scheme of a tunnel is https.
 
-struct SchemeCondition: RuleCondition {
+struct SchemeCondition: ListCondition {
   static let setting = KnownSetting(
     "schemes", .list(.word(Scheme.allCases.map(\.rawValue))), "Schemes; a tunnel counts as https.")
   static let subject = ConditionSubject.destination
 
   let schemes: [Scheme]
+  var values: [Scheme] { schemes }
 
   static func read(_ setting: Setting, by reading: ConfigurationReading) -> SchemeCondition? {
     let schemes = reading.elements(setting, of: "strings").compactMap { element in
@@ -19,21 +20,9 @@ struct SchemeCondition: RuleCondition {
     schemes.contains(facts.scheme)
   }
 
-  func covers(_ narrow: ComparedConditions, in wide: ComparedConditions) -> Bool {
-    isCovered(narrow.conditions.schemes, by: schemes)
-  }
-
-  var expected: String { Rule.list(schemes.map(\.rawValue)) }
+  var expected: String { schemes.map(\.rawValue).abridged }
   static func seen(_ request: SeenRequest) -> String { request.scheme.rawValue }
 
   /// Both schemes are already tried for every host.
   func addWitnesses(to dimensions: inout WitnessDimensions) {}
-}
-
-extension Rule.Conditions {
-  /// Empty: any scheme.
-  public var schemes: [Scheme] {
-    get { self[SchemeCondition.self]?.schemes ?? [] }
-    set { self[SchemeCondition.self] = newValue.isEmpty ? nil : SchemeCondition(schemes: newValue) }
-  }
 }

@@ -1,6 +1,6 @@
 // `units`: systemd units that the client runs in, or slices that contain those units.
 
-struct UnitCondition: RuleCondition {
+struct UnitCondition: ListCondition {
   static let setting = KnownSetting(
     "units", .list(.text), "systemd units that the client runs in, or slices that contain them.")
   static let subject = ConditionSubject.sender
@@ -8,6 +8,7 @@ struct UnitCondition: RuleCondition {
 
   /// One of them must be a component of the client's cgroup path.
   let units: [String]
+  var values: [String] { units }
 
   static func read(_ setting: Setting, by reading: ConfigurationReading) -> UnitCondition? {
     let units = reading.elements(setting, of: "names of systemd units").compactMap {
@@ -31,11 +32,11 @@ struct UnitCondition: RuleCondition {
   /// A client needs to match only one element, so a list covers another only if it contains it. With users, units count
   /// that do not count without them (`LocalClient.belongs`).
   func covers(_ narrow: ComparedConditions, in wide: ComparedConditions) -> Bool {
-    isCovered(narrow.conditions.units, by: units)
-      && (wide.conditions.users != nil || narrow.conditions.users == nil)
+    listsAll(of: narrow)
+      && (wide.conditions[UserCondition.self] != nil || narrow.conditions[UserCondition.self] == nil)
   }
 
-  var expected: String { Rule.list(units) }
+  var expected: String { units.abridged }
 
   static func seen(_ request: SeenRequest) -> String {
     request.asker.sender.client?.unit ?? "a client whose unit is not known"
@@ -50,9 +51,4 @@ struct UnitCondition: RuleCondition {
   }
 
   func addWitnesses(to dimensions: inout WitnessDimensions) { dimensions.add(units: units) }
-}
-
-extension Rule.Conditions {
-  /// Empty: any client.
-  public var units: [String] { self[UnitCondition.self]?.units ?? [] }
 }

@@ -12,8 +12,8 @@ struct UntilCondition: RuleCondition {
       reading.expected("a date, or a date and time such as 2027-06-01T12:00:00Z, without quotes", setting)
       return nil
     }
-    if let notice = reading.expiryNotice(end, on: text) {
-      reading.warning(setting, "the rule \(notice)\(end <= reading.now ? ": it matches nothing" : "")")
+    if let notice = ExpiryNotice.words(end, on: text, now: reading.files.now) {
+      reading.warning(setting, "the rule \(notice)\(end <= reading.files.now ? ": it matches nothing" : "")")
     }
     return UntilCondition(end: end)
   }

@@ -3,13 +3,6 @@
 // Names become numbers when the configuration is read. So matching compares numbers, and reassigning a name does not
 // change what a running daemon does.
 
-extension Bounds {
-  /// All values of uid_t except the largest, which stands for "none" (chown(2)).
-  static let userIDs = 0...4_294_967_294
-  /// In bytes: LOGIN_NAME_MAX of Linux, without its final zero.
-  static let longestUserName = 255
-}
-
 struct UserCondition: RuleCondition {
   static let setting = KnownSetting(
     "users", .list(.oneOf([.text, .integer(0...4_294_967_294)])),
@@ -23,7 +16,7 @@ struct UserCondition: RuleCondition {
   let names: [String]
 
   static func read(_ setting: Setting, by reading: ConfigurationReading) -> UserCondition? {
-    let users = reading.users(setting)
+    let users = NamedUser.list(setting, by: reading)
     return UserCondition(numbers: users.compactMap(\.number), names: users.map(\.name))
   }
 
@@ -33,15 +26,15 @@ struct UserCondition: RuleCondition {
 
   /// Compares the numbers, whatever their names.
   func covers(_ narrow: ComparedConditions, in wide: ComparedConditions) -> Bool {
-    narrow.conditions.users?.allSatisfy(numbers.contains) ?? false
+    narrow.conditions[Self.self]?.numbers.allSatisfy(numbers.contains) ?? false
   }
 
   func isApart(from other: Rule.Conditions) -> Bool {
     if numbers.isEmpty { return true }
-    return other.users.map { Set(numbers).isDisjoint(with: $0) } ?? false
+    return other[Self.self].map { Set(numbers).isDisjoint(with: $0.numbers) } ?? false
   }
 
-  var expected: String { Rule.list(names) }
+  var expected: String { names.abridged }
 
   static func seen(_ request: SeenRequest) -> String {
     guard let client = request.asker.sender.client else { return "a client that is not known" }
@@ -63,82 +56,84 @@ struct UserCondition: RuleCondition {
   func addWitnesses(to dimensions: inout WitnessDimensions) { dimensions.add(users: numbers, names: names) }
 }
 
-extension Rule.Conditions {
-  /// User ids; nil: any client, even an unknown one.
-  public var users: [UInt32]? { self[UserCondition.self]?.numbers }
-  var userNames: [String] { self[UserCondition.self]?.names ?? [] }
+/// A user as a rule names it; no number if no user has the name.
+struct NamedUser {
+  let name: String
+  let number: UInt32?
+
+  /// All values of uid_t except the largest, which stands for "none" (chown(2)).
+  static let numberBounds = 0...4_294_967_294
+  /// In bytes: LOGIN_NAME_MAX of Linux, without its final zero.
+  static let longestName = 255
 }
 
-extension ConfigurationReading {
-  /// A user as a rule names it; no number if no user has the name.
-  struct NamedUser {
-    let name: String
-    let number: UInt32?
-  }
-
-  fileprivate func users(_ setting: Setting) -> [NamedUser] {
-    let users = elements(setting, of: "names and numbers of users").compactMap { element in
-      user(element).map { (value: $0, setting: element) }
+extension NamedUser {
+  fileprivate static func list(_ setting: Setting, by reading: ConfigurationReading) -> [NamedUser] {
+    let users = reading.elements(setting, of: "names and numbers of users").compactMap { element in
+      read(element, by: reading).map { (value: $0, setting: element) }
     }
-    warnOfRepetition(users)
+    warnOfRepetition(users, by: reading)
     return users.map(\.value)
   }
 
   /// Users by name or number, as in `users` of a rule. Unknown names cause a warning and match nobody.
-  func userList(_ setting: Setting) -> [UInt32] { users(setting).compactMap(\.number) }
+  static func numbers(_ setting: Setting, by reading: ConfigurationReading) -> [UInt32] {
+    list(setting, by: reading).compactMap(\.number)
+  }
 
-  func user(_ setting: Setting) -> NamedUser? {
+  static func read(_ setting: Setting, by reading: ConfigurationReading) -> NamedUser? {
     switch setting.value.content {
     case .integer:
-      return integer(setting, in: Bounds.userIDs).map { NamedUser(name: "\($0)", number: UInt32($0)) }
+      return reading.integer(setting, in: numberBounds).map { NamedUser(name: "\($0)", number: UInt32($0)) }
     case .string(let name):
-      return user(setting, named: name)
+      return read(setting, named: name, by: reading)
     default:
-      expected("the name or the number of a user", setting)
+      reading.expected("the name or the number of a user", setting)
       return nil
     }
   }
 
-  private func user(_ setting: Setting, named name: String) -> NamedUser? {
+  private static func read(_ setting: Setting, named name: String, by reading: ConfigurationReading) -> NamedUser? {
     // A name that passwd(5) cannot contain.
-    guard (1...Bounds.longestUserName).contains(name.utf8.count), !name.utf8.contains(0x3a),
+    guard (1...longestName).contains(name.utf8.count), !name.utf8.contains(0x3a),
       !name.unicodeScalars.contains(where: \.isUnprintable)
     else {
-      error(
+      reading.error(
         setting,
-        "expected the name of a user, 1 to \(Bounds.longestUserName) bytes without ':' and control characters, "
+        "expected the name of a user, 1 to \(longestName) bytes without ':' and control characters, "
           + "found \(name.quoted)")
       return nil
     }
-    let result = userIDs[name] ?? files.userID(named: name)
-    userIDs[name] = result
-    switch result {
+    switch reading.files.userID(named: name) {
     case .success(let number?): return NamedUser(name: name, number: number)
     case .success(nil) where name.utf8.allSatisfy(\.isASCIIDigit):
-      error(setting, "there is no user named \(name.quoted); a number stands without quotes")
+      reading.error(setting, "there is no user named \(name.quoted); a number stands without quotes")
       return nil
     case .success(nil):
-      warning(
+      reading.warning(
         setting,
         "no user named \(name.quoted) exists, so this entry matches nobody; names are looked up when the "
           + "configuration is read")
       return NamedUser(name: name, number: nil)
     case .failure(let fault):
-      error(setting, "cannot look up the user \(name.quoted): \(fault)")
+      reading.error(setting, "cannot look up the user \(name.quoted): \(fault)")
       return nil
     }
   }
 
   /// Warns if a name is repeated, or if a user is listed under two names.
-  private func warnOfRepetition(_ users: [(value: NamedUser, setting: Setting)]) {
+  private static func warnOfRepetition(
+    _ users: [(value: NamedUser, setting: Setting)], by reading: ConfigurationReading
+  ) {
     var names: Set<String> = []
     var numbers: [UInt32: String] = [:]
     for (user, setting) in users {
       if !names.insert(user.name).inserted {
-        warning(setting, "\(user.name.quoted) stands in the list twice")
+        reading.warning(setting, "\(user.name.quoted) stands in the list twice")
       } else if let number = user.number {
         if let other = numbers[number] {
-          warning(setting, "\(user.name.quoted) is the same user as \(other.quoted), who stands in the list already")
+          reading.warning(
+            setting, "\(user.name.quoted) is the same user as \(other.quoted), who stands in the list already")
         }
         numbers[number] = numbers[number] ?? user.name
       }
