@@ -114,7 +114,7 @@ extension Conversation {
     guard let rule = session.exchange.rule else { return [] }
     var identity = rule.cacheIdentity
     // An answer is as good as the authority behind its origin's certificate.
-    if let security = originSecurity { identity += security.anchors.digest }
+    if let security = session.exchange.originSecurity(live) { identity += security.anchors.digest }
     for line in rule.request.fields.defaults {
       guard let value = fields.combined(line.name.span), value != line.value else { continue }
       identity += [1] + line.name + [1] + value

@@ -213,10 +213,7 @@ final class Conversation {
   func connectFailed(_ failure: UpstreamFailure, _ worker: Worker) {
     connector = nil
     if cacheStandsIn(for: failure.problem.kind, worker) { return }
-    if failure.problem.kind.errorType.description == "tls_certificate_error" {
-      worker.shared.log.event(.warning, "\(tag) \(failure.problem.kind.token): \(failure.problem.detail)")
-      if failure.problem.kind == .pinMismatch { tellOfPins(failure.problem.detail, worker) }
-    }
+    session.exchange.tellOfCertificate(failure, worker)
     perform(session.exchange.upstreamFailed(failure, &worker.workspace, &outputs), worker)
   }
 
@@ -256,7 +253,11 @@ final class Conversation {
       waitAgain(worker)
       connect(fresh: !wasStream, sameWay: !wasRefused, worker)
     case .intercept: intercept(worker)
-    case .judge: judgeTunnel(worker)
+    case .judge:
+      guard let presented = session.exchange.presentedCertificates, let destination else { return }
+      let refusal = session.exchange.judge(
+        presented, of: destination, by: session.exchange.tunnelSecurity(live), worker)
+      perform(session.exchange.tunnelJudged(refusal, &worker.workspace, &outputs), worker)
     case .tunnel:
       // It may be days until the log line of a tunnel is written.
       worker.workspace.pool.compact(&outputs.text)
@@ -276,7 +277,8 @@ final class Conversation {
   /// The destination of the request, by the first of its routes.
   func acquireDestination(_ worker: Worker) -> Destination {
     let routes = worker.routes(of: session.exchange.record.decision?.rule, live)
-    return worker.acquireDestination(port: session.exchange.upstream.port, originSecurity, by: worker.firstOpen(routes))
+    return worker.acquireDestination(
+      port: session.exchange.upstream.port, session.exchange.originSecurity(live), by: worker.firstOpen(routes))
   }
 
   /// `fresh`: no kept connection may be used. `sameWay`: by the route that was taken before.
@@ -301,7 +303,7 @@ final class Conversation {
     let connector = Connector(
       destination, by: sameWay ? destination.via.map { [$0] } ?? routes : routes, for: self, rule: rule, fresh: fresh,
       isTunnel: session.exchange.isTunnel,
-      verifying: session.exchange.verifiesTunnel ? tunnelSecurity : nil, session.exchange.policy, worker)
+      verifying: session.exchange.verifiesTunnel ? session.exchange.tunnelSecurity(live) : nil, session.exchange.policy, worker)
     self.connector = connector
     connector.start(worker)
   }
@@ -326,11 +328,6 @@ final class Conversation {
       &outputs)
     perform(action, otherIsUpstream: false, worker)
     settle(worker)
-  }
-
-  /// The security policy for the destination; nil without TLS.
-  var originSecurity: OriginSecurity? {
-    session.exchange.usesTLS ? live.security(session.exchange.security, enforces: session.exchange.enforces) : nil
   }
 
   func attach(_ upstream: Upstream, reused: Bool, _ worker: Worker) {
@@ -360,7 +357,7 @@ final class Conversation {
     }
     let action = session.exchange.upstreamOpened(
       reused: reused, address: IPAddress(upstream.address), port: upstream.address.port, by: upstream.way,
-      assurance: assurance(of: upstream), now: worker.now,
+      assurance: session.exchange.assurance(of: upstream, live), now: worker.now,
       &worker.workspace, &outputs)
     upstream.shown()
     perform(action, worker)

@@ -40,7 +40,7 @@ extension Conversation {
       flush(to: .upstream, worker)
     case .failed(let reason):
       let place = "\(worker.shared.spooler.directory): \(reason)"
-      worker.shared.log.event(.warning, "\(tag) a body could not be kept in a file in \(place)")
+      worker.shared.log.event(.warning, "\(session.exchange.tag) a body could not be kept in a file in \(place)")
       perform(session.exchange.spoolFailed("in \(place)", &worker.workspace, &outputs), worker)
     }
     settle(worker)

@@ -1,6 +1,7 @@
 // The two ends of a conversation: the client's, and that of the upstream that serves it. Both work alike: bytes are
 // read at one, shown to the exchange, and sent to the other, or move there through a pipe without being copied.
 
+import Bytes
 import Transport
 
 enum End {
@@ -40,6 +41,19 @@ struct Side {
   mutating func takePipe(_ pool: inout PipePool) -> Pipe? {
     if pipe == nil { pipe = pool.take() }
     return pipe
+  }
+
+  /// Takes out what is in the pipe; returns how many bytes there were.
+  mutating func emptyPipe(into buffer: inout ByteBuffer) -> Int {
+    guard let pipe else { return 0 }
+    var taken = 0
+    while taken < piped {
+      buffer.reserve(piped - taken)
+      guard case .moved(let moved) = pipe.readEnd.read(into: &buffer) else { break }
+      taken += moved
+    }
+    piped = 0
+    return taken
   }
 
   mutating func givePipeBack(_ pool: inout PipePool) {
