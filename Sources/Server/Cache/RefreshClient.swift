@@ -60,16 +60,14 @@ struct Repetition {
   let connection: Accepted
   let descriptor: Descriptor
   let origin: RequestOrigin
-  let identification: Conversation.Identification
-  let identity: Claimant?
+  let client: ClientIdentity
 
   init(of caching: Caching, by conversation: Conversation) {
     self.caching = caching
     connection = conversation.connection
     descriptor = conversation.descriptor
     origin = conversation.session.origin
-    identification = conversation.identification.subtracting(.counted)
-    identity = conversation.identity
+    client = conversation.client.uncounted
   }
 }
 
@@ -102,14 +100,13 @@ extension Worker {
     let client = RefreshClient(
       repetition.caching.repeatedRequest(isInTunnel: repetition.origin.interior != nil), isForRest: isForRest)
     let repeating = Conversation(
-      slot: slot, repetition.connection, over: ByteStream(client, by: repetition.descriptor), self)
+      slot: slot, repetition.connection, over: ByteStream(client, by: repetition.descriptor), of: repetition.client,
+      self)
     repeating.errand = errand
     repeating.session.origin = repetition.origin
     repeating.session.origin.wire = .http11
     repeating.session.origin.tunnelIsUnchecked = repetition.origin.interior != nil
     repeating.session.expectLastExchange()
-    repeating.identification = repetition.identification
-    repeating.identity = repetition.identity
     reoccupy(slot, .client(repeating))
     return repeating
   }

@@ -8,7 +8,7 @@ import Transport
 extension Conversation {
   var canReadClient: Bool {
     ending == nil && clientHandshake == nil
-      && flags.isDisjoint(with: [.startsClientHandshake, .rests]) && !identification.contains(.awaited)
+      && flags.isDisjoint(with: [.startsClientHandshake, .rests]) && !client.isAwaited
       && !clientSide.state.contains(.ended)
       && session.wantsClientBytes && outputs.toUpstream.isEmpty
       && !clientSide.holdsPiped
@@ -81,8 +81,7 @@ extension Conversation {
       if session.isIdle {
         if live !== worker.live {
           live = worker.live
-          // Users may have other names now, and subordinate users other owners.
-          identification.remove([.identified, .identifiedForNext, .programSought])
+          client.forgetNames()
         }
         if !input.isEmpty, worker.isRefusing {
           refuse(
@@ -147,7 +146,7 @@ extension Conversation {
 
   /// Handles an event of a client whose bytes cannot be used now.
   func clientUnreadable(_ readiness: Readiness, _ worker: Worker) {
-    if identification.contains(.awaited) { return clientMovedMeanwhile(readiness, worker) }
+    if client.isAwaited { return clientMovedMeanwhile(readiness, worker) }
     // In a tunnel whose other direction has ended, both ends may have closed in order.
     let isCut =
       session.exchange.isPaused

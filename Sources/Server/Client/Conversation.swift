@@ -35,7 +35,8 @@ final class Conversation {
   @exclusivity(unchecked) var clientSide = Side()
   @exclusivity(unchecked) var upstreamSide = Side()
   @exclusivity(unchecked) var flags = Flags()
-  var identification = Identification()
+  /// Who the client is.
+  @exclusivity(unchecked) var client: ClientIdentity
   /// The client announced its end of stream while the proxy was not reading from it.
   var isHalfClosed = false
   /// The client's socket is full: nothing is read for it until it accepts bytes again.
@@ -57,11 +58,6 @@ final class Conversation {
   var errand: Errand?
   /// The file for a body that is collected whole, if it is more than memory may hold.
   @exclusivity(unchecked) var spool: SpoolFile?
-  /// The look-up of who the client is, in progress until the deadline at most.
-  var lookUp: LookUp?
-  var namesDeadline = Int64.max
-  /// Whose connection it is; nil until that has to be known.
-  var identity: Claimant?
   /// Its part of the memory for held bodies, in bytes.
   @exclusivity(unchecked) var accountedHeld = 0
   /// Roughly how many bytes the client's socket accepts at once, counted down from the kernel's last report.
@@ -83,31 +79,17 @@ final class Conversation {
     static let wasRefused = Flags(rawValue: 1 << 5)
   }
 
-  /// What is known about the client that owns the connection.
-  struct Identification: OptionSet {
-    let rawValue: UInt8
-
-    /// The owner of the client's socket is known.
-    static let identified = Identification(rawValue: 1 << 0)
-    /// Only some facts about the client are known, and they hold only for its next request.
-    static let identifiedForNext = Identification(rawValue: 1 << 1)
-    /// The names of the client are being looked up; meanwhile nothing is read from it.
-    static let awaited = Identification(rawValue: 1 << 2)
-    /// It counts for its client in `limits.connections`.
-    static let counted = Identification(rawValue: 1 << 3)
-    /// The kernel was asked who the client is, but the client was already gone.
-    static let left = Identification(rawValue: 1 << 4)
-    /// Its program was searched for: once per connection and policy, because a second search would find no more.
-    static let programSought = Identification(rawValue: 1 << 5)
-  }
-
   /// Least room for a read into a buffer that already holds bytes.
   static let leastReadBytes = 1024
 
-  /// `stream`: what carries the bytes, if not the connection itself.
-  init(slot: Int, _ connection: Accepted, over stream: ByteStream? = nil, _ worker: Worker) {
+  /// `stream`: what carries the bytes, if not the connection itself. `client`: whose it is, as far as that is known.
+  init(
+    slot: Int, _ connection: Accepted, over stream: ByteStream? = nil, of client: ClientIdentity = ClientIdentity(),
+    _ worker: Worker
+  ) {
     self.slot = slot
     self.connection = connection
+    self.client = client
     self.stream = stream ?? ByteStream(connection.descriptor)
     live = worker.live
     session = Session(policy: live.policy, in: worker.rooms, now: worker.now)
@@ -173,7 +155,7 @@ final class Conversation {
       return
     }
     if clientHandshake != nil { return giveUpClientHandshake(worker) }
-    if identification.contains(.awaited), worker.now >= namesDeadline { return giveUpIdentifying(worker) }
+    if client.isAwaited, worker.now >= client.deadline { return giveUpIdentifying(worker) }
     if ending == nil, caching != nil, !session.exchange.clientIsGone(now: worker.now),
       cacheStandsInForSilence(
         "response-timeout", isForAll: !session.exchange.isOutOfTime(now: worker.now), worker)
@@ -225,7 +207,7 @@ final class Conversation {
     // Its requests have arrived: they are answered in their turn.
     if flags.contains(.rests) { return }
     // So is a request whose client is being looked up.
-    if identification.contains(.awaited) { return session.expectLastExchange() }
+    if client.isAwaited { return session.expectLastExchange() }
     // A request that has already arrived gets its answer.
     if session.isIdle, canReadClient { readClient(worker) }
     if flags.contains(.closed) { return }
@@ -500,7 +482,7 @@ final class Conversation {
     worker.workspace.pool.reclaim(&outputs.replay)
     worker.workspace.pool.reclaim(&outputs.text)
     if flags.contains(.aborts) { stream.abort() } else { stream.close() }
-    if identification.contains(.counted), let identity { worker.shared.places.discount(identity) }
+    client.discount(worker)
     discountHeld(worker)
     if isStream { worker.vacate(slot) } else { worker.clientClosed(slot) }
   }
@@ -508,7 +490,7 @@ final class Conversation {
   // MARK: After every event
 
   var deadline: Int64 {
-    clientHandshake?.deadline ?? (identification.contains(.awaited) ? namesDeadline : session.deadline)
+    clientHandshake?.deadline ?? (client.isAwaited ? client.deadline : session.deadline)
   }
 
   /// Continues with bytes that waited, then sets what the poller and the timers watch.
@@ -525,7 +507,7 @@ final class Conversation {
       // The hello may have come with the CONNECT, and both have waited until the client was known.
       if flags.contains(.startsClientHandshake) { beginClientHandshake(worker) }
       if flags.contains(.closed) || clientHandshake != nil { break }
-      if !clientInput.isEmpty, !clientSide.state.contains(.sawInput), !identification.contains(.awaited),
+      if !clientInput.isEmpty, !clientSide.state.contains(.sawInput), !client.isAwaited,
         !flags.contains(.rests), ending == nil, session.wantsClientBytes, outputs.toUpstream.isEmpty
       {
         var input = ByteBuffer()

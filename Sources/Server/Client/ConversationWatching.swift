@@ -19,7 +19,7 @@ extension Conversation {
     } else if !clientSide.state.contains(.unwatched) {
       wanted = .read
     } else if session.exchange.awaitsOnlyUpstream || session.exchange.awaitsOperator
-      || identification.contains(.awaited), !isHalfClosed
+      || client.isAwaited, !isHalfClosed
     {
       wanted = .peerClosed
     }

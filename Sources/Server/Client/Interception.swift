@@ -92,7 +92,7 @@ extension Conversation {
       readClient(worker)
       guard worker.isDraining, !flags.contains(.closed) else { return }
       // A request that has arrived, and waits for its turn or for the names of its client, is answered.
-      if !flags.contains(.rests), !identification.contains(.awaited) {
+      if !flags.contains(.rests), !client.isAwaited {
         perform(session.drain(), worker)
       } else {
         session.expectLastExchange()

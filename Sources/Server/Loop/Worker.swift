@@ -483,9 +483,8 @@ final class Worker {
     statistics.clientsAccepted += 1
     clients += 1
     let slot = occupy(.free)
-    let conversation = Conversation(slot: slot, connection, self)
+    let conversation = Conversation(slot: slot, connection, of: ClientIdentity(identity), self)
     occupants[slot] = .client(conversation)
-    conversation.identity = identity
     countClient(conversation)
     guard register(connection.descriptor, .read, slot) else {
       conversation.close(self)
