@@ -7,7 +7,7 @@ import Transport
 
 extension Conversation {
   var canReadClient: Bool {
-    ending == nil && clientHandshake == nil
+    ending == nil && !isInHandshake
       && flags.isDisjoint(with: [.startsClientHandshake, .rests]) && !client.isAwaited
       && !clientSide.state.contains(.ended)
       && session.wantsClientBytes && outputs.toUpstream.isEmpty
@@ -98,7 +98,7 @@ extension Conversation {
       let step = session.clientReceived(
         input.bytes, now: worker.now, policy: live.policy, &worker.workspace, &outputs)
       input.consume(step.consumed)
-      if session.exchange.holdsBody || accountedHeld > 0 { accountHeld(worker) }
+      if session.exchange.holdsBody || held.bytes > 0 { accountHeld(worker) }
       if isUndecided, session.exchange.record.decision != nil { tellBeginning(worker) }
       switch step.action {
       case .read:
@@ -176,7 +176,7 @@ extension Conversation {
       perform(session.clientEnded(now: worker.now, &worker.workspace, &outputs), worker)
       connector?.clientEnded(worker)
     }
-    if readiness.peerClosed, waiter != nil, ending == nil, !isHalfClosed {
+    if readiness.peerClosed, question.isAsked, ending == nil, !isHalfClosed {
       // Any further bytes stay in its socket. The kernel says whether it is still there to receive the answer.
       isHalfClosed = true
       if hasLeft(worker) { return perform(session.clientFailed(), worker) }

@@ -47,19 +47,18 @@ final class Conversation {
   var destination: Destination?
   /// What to do once everything has been sent to the client.
   @exclusivity(unchecked) var ending: Ending?
-  /// The certificate for the host of a tunnel that is about to be intercepted.
-  var leaf: Leaf?
-  var clientHandshake: ClientHandshake?
+  /// TLS with the client of a tunnel that is about to be intercepted.
+  @exclusivity(unchecked) var handshake: ClientHandshake?
   /// What the cache does for the current exchange; nil: nothing.
   var caching: Caching?
-  /// Its place among the requests that wait for an operator; nil: it does not wait.
-  var waiter: QuestionWaiter?
+  /// Its request's place among those that wait for an operator.
+  @exclusivity(unchecked) var question = OperatorQuestion()
   /// The purpose of a conversation that has no client of its own.
   var errand: Errand?
   /// The file for a body that is collected whole, if it is more than memory may hold.
-  @exclusivity(unchecked) var spool: SpoolFile?
-  /// Its part of the memory for held bodies, in bytes.
-  @exclusivity(unchecked) var accountedHeld = 0
+  @exclusivity(unchecked) var bodyFile = BodyFile()
+  /// Its part of the memory for held bodies.
+  @exclusivity(unchecked) var held = HeldAccount()
   /// Roughly how many bytes the client's socket accepts at once, counted down from the kernel's last report.
   @exclusivity(unchecked) var clientRoom = freshRoom
 
@@ -107,7 +106,7 @@ final class Conversation {
   }
 
   func clientReady(_ readiness: Readiness, _ worker: Worker) {
-    if clientHandshake != nil {
+    if isInHandshake {
       continueClientHandshake(worker)
       return settle(worker)
     }
@@ -154,7 +153,7 @@ final class Conversation {
       settle(worker)
       return
     }
-    if clientHandshake != nil { return giveUpClientHandshake(worker) }
+    if isInHandshake { return giveUpClientHandshake(worker) }
     if client.isAwaited, worker.now >= client.deadline { return giveUpIdentifying(worker) }
     if ending == nil, caching != nil, !session.exchange.clientIsGone(now: worker.now),
       cacheStandsInForSilence(
@@ -201,7 +200,7 @@ final class Conversation {
 
   /// The proxy is stopping.
   func drain(_ worker: Worker) {
-    if clientHandshake != nil { return close(worker) }
+    if isInHandshake { return close(worker) }
     stopAsking(worker)
     if flags.contains(.closed) { return }
     // Its requests have arrived: they are answered in their turn.
@@ -370,7 +369,7 @@ final class Conversation {
     }
     connector?.abandon(worker)
     connector = nil
-    leaveQuestion(worker)
+    question.leave(worker.shared.desk)
     endCaching(worker)
     if let upstream {
       let isClean =
@@ -390,7 +389,7 @@ final class Conversation {
     if let destination { worker.releaseDestination(destination) }
     destination = nil
     session.exchange.releaseHeld(&worker.workspace)
-    discountHeld(worker)
+    held.giveBack(of: identity, worker)
     worker.workspace.pool.reclaim(&outputs.toUpstream)
     worker.workspace.pool.reclaim(&outputs.replay)
     worker.workspace.pool.reclaim(&upstreamInput)
@@ -409,13 +408,13 @@ final class Conversation {
   /// Everything has been sent.
   func complete(_ ending: Ending, _ worker: Worker) {
     self.ending = nil
-    discountHeld(worker)
+    held.giveBack(of: identity, worker)
     log(worker)
     if session.exchange.answeredItself { flags.insert(.wasRefused) } else { flags.remove(.wasRefused) }
     worker.workspace.pool.reclaim(&outputs.text)
     giveBackPipes(worker)
     // File I/O under way may end during the next exchange, which may use a file of its own.
-    if spool != nil { closeSpool(worker) }
+    if bodyFile.isOpen { bodyFile.close(worker) }
     let keeps =
       ending.client == .intercept
       || ending.client == .keep && !isStream
@@ -466,7 +465,7 @@ final class Conversation {
     if flags.contains(.closed) { return }
     flags.insert(.closed)
     endLookUp()
-    leaveQuestion(worker)
+    question.leave(worker.shared.desk)
     endCaching(worker)
     connector?.abandon(worker)
     connector = nil
@@ -474,7 +473,7 @@ final class Conversation {
     if let destination { worker.releaseDestination(destination) }
     destination = nil
     giveBackPipes(worker)
-    closeSpool(worker)
+    bodyFile.close(worker)
     session.exchange.releaseHeld(&worker.workspace)
     worker.workspace.pool.reclaim(&clientInput)
     worker.workspace.pool.reclaim(&outputs.toClient)
@@ -483,14 +482,15 @@ final class Conversation {
     worker.workspace.pool.reclaim(&outputs.text)
     if flags.contains(.aborts) { stream.abort() } else { stream.close() }
     client.discount(worker)
-    discountHeld(worker)
+    held.giveBack(of: identity, worker)
     if isStream { worker.vacate(slot) } else { worker.clientClosed(slot) }
   }
 
   // MARK: After every event
 
   var deadline: Int64 {
-    clientHandshake?.deadline ?? (client.isAwaited ? client.deadline : session.deadline)
+    if let handshake, handshake.isUnderWay { return handshake.deadline }
+    return client.isAwaited ? client.deadline : session.deadline
   }
 
   /// Continues with bytes that waited, then sets what the poller and the timers watch.
@@ -506,7 +506,7 @@ final class Conversation {
     while true {
       // The hello may have come with the CONNECT, and both have waited until the client was known.
       if flags.contains(.startsClientHandshake) { beginClientHandshake(worker) }
-      if flags.contains(.closed) || clientHandshake != nil { break }
+      if flags.contains(.closed) || isInHandshake { break }
       if !clientInput.isEmpty, !clientSide.state.contains(.sawInput), !client.isAwaited,
         !flags.contains(.rests), ending == nil, session.wantsClientBytes, outputs.toUpstream.isEmpty
       {
@@ -524,7 +524,10 @@ final class Conversation {
       }
     }
     if flags.contains(.closed) { return }
-    if spool != nil || session.exchange.spools { moveSpool(worker) }
+    if bodyFile.isOpen || session.exchange.spools {
+      let sends = outputs.toUpstream.isEmpty && upstream != nil && ending == nil
+      bodyFile.move(&session.exchange, sends: sends, slot: slot, worker)
+    }
     if upstreamSide.state.contains(.closesWrite), outputs.toUpstream.isEmpty, clientInput.isEmpty {
       sent(to: .upstream, worker)
     }

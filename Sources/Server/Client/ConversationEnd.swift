@@ -43,7 +43,7 @@ extension Conversation {
   // MARK: Hand-over
 
   var canBeHandedOver: Bool {
-    session.exchange.isPlainTunnel && ending == nil && clientHandshake == nil && !flags.contains(.closed)
+    session.exchange.isPlainTunnel && ending == nil && !isInHandshake && !flags.contains(.closed)
       && stream.isBare && upstream?.stream.isBare ?? false && destination != nil
   }
 

@@ -6,7 +6,7 @@ import Transport
 
 extension Conversation {
   func watchClient(_ worker: Worker) {
-    if let clientHandshake { return worker.update(descriptor, &interest, clientHandshake.wants, slot) }
+    if let handshake, handshake.isUnderWay { return worker.update(descriptor, &interest, handshake.wants, slot) }
     if canReadClient { clientSide.state.remove([.unwatched, .broken]) }
     if clientSide.state.contains(.broken) {
       // The poller will never announce that it accepts bytes. A write shows that it does not.

@@ -113,7 +113,7 @@ extension Conversation {
   /// Gives up its place: another client waits that has less.
   func displace(_ worker: Worker) {
     if flags.contains(.closed) { return }
-    if clientHandshake != nil { return close(worker) }
+    if isInHandshake { return close(worker) }
     if ending == nil { perform(session.displaced(), worker) }
     giveUpSending(worker, .displaced)
     if !flags.contains(.closed) { close(worker) }

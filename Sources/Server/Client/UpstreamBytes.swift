@@ -124,7 +124,7 @@ extension Conversation {
       if isShort || session.exchange.client.heldOverdraft > 0 { prepareToHold(worker) }
       let step = session.exchange.upstreamReceived(input.bytes, now: worker.now, &worker.workspace, &outputs)
       input.consume(step.consumed)
-      if session.exchange.holdsBody || accountedHeld > 0 { accountHeld(worker) }
+      if session.exchange.holdsBody || held.bytes > 0 { accountHeld(worker) }
       switch step.action {
       case .read:
         goesOn = step.consumed > 0 && !input.isEmpty

@@ -387,7 +387,7 @@ final class Worker {
       guard case .origin(let line) = endpoint.peer else { continue }
       if !(line.destination.security.map(live.contains) ?? true) || !line.route.isInForce { endpoint.retire() }
     }
-    for case .client(let conversation) in occupants where conversation.waiter != nil {
+    for case .client(let conversation) in occupants where conversation.question.isAsked {
       conversation.withdrawIfDenied(self)
     }
   }

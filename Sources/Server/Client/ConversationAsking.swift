@@ -15,33 +15,15 @@ extension Conversation {
       return deny("Rule \(session.exchange.ruleName ?? "-") asks an operator, and no client waits.", worker)
     }
     if worker.isDraining { return perform(session.shutDown(&worker.workspace, &outputs), worker) }
-    guard let question = session.exchange.question, let rule = session.exchange.rule else {
-      preconditionFailure("a question without a request")
-    }
     // The host is in the workspace for this turn only.
     destination = destination ?? acquireDestination(worker)
-    let record = session.exchange.record
-    let waiter = QuestionWaiter(
-      worker: worker.index, slot: slot, generation: worker.generation(slot), exchange: record.reference.value)
-    let (asked, answer) = worker.shared.desk.ask(
-      OpenQuestion(
-        reference: record.reference.text, request: question.request, program: record.program, rule: rule.name,
-        place: rule.place, connect: rule.connect, terms: rule.ask, asker: knownIdentity(worker),
-        wall: worker.workspace.wallMilliseconds), waiter)
-    if let rule = answer {
-      return perform(
+    switch question.ask(session.exchange, of: knownIdentity(worker), slot: slot, worker) {
+    case .asked: session.exchange.operatorAsked(now: worker.now)
+    case .answered(let rule):
+      perform(
         session.exchange.operatorAnswered(rule.verdict, by: rule.by, now: worker.now, &worker.workspace, &outputs),
         worker)
-    }
-    switch asked {
-    case .put, .joined:
-      session.exchange.operatorAsked(now: worker.now)
-      self.waiter = waiter
-    case .full(let ofClient):
-      let limit = ofClient ? QuestionBoard.mostOfOneClient : QuestionBoard.mostQuestions
-      deny(
-        "Rule \(rule.name) asks an operator, and \(limit) questions \(ofClient ? "of this client " : "")wait already.",
-        worker)
+    case .full(let sentence): deny(sentence, worker)
     }
   }
 
@@ -49,18 +31,9 @@ extension Conversation {
     perform(session.exchange.operatorMissing(sentence, &worker.workspace, &outputs), worker)
   }
 
-  /// The exchange has ended, or has its answer.
-  func leaveQuestion(_ worker: Worker) {
-    guard let waiter else { return }
-    self.waiter = nil
-    worker.shared.desk.leave(waiter)
-  }
-
   /// The operator has answered.
   func operatorAnswered(_ waiter: QuestionWaiter, _ verdict: TemporaryRule.Verdict, by name: String, _ worker: Worker) {
-    // An answer to an earlier exchange came too late.
-    guard self.waiter == waiter, ending == nil, session.exchange.awaitsOperator else { return }
-    self.waiter = nil
+    guard ending == nil, session.exchange.awaitsOperator, question.isAnswered(waiter) else { return }
     if hasLeft(worker) {
       endLeft(worker)
     } else if verdict == .allow, let denial = denialNow(worker) {
@@ -84,7 +57,7 @@ extension Conversation {
 
   /// The proxy stops: no one would be there to receive an answer.
   func stopAsking(_ worker: Worker) {
-    guard waiter != nil, ending == nil else { return }
+    guard question.isAsked, ending == nil else { return }
     perform(session.shutDown(&worker.workspace, &outputs), worker)
     settle(worker)
   }
