@@ -133,7 +133,8 @@ extension Worker {
     for occupant in occupants {
       if open.count == Self.mostConnectionsShown { break }
       switch occupant {
-      case .client(let conversation) where !conversation.hasNoClient: open.append(OpenConnection(conversation, now: now))
+      case .client(let conversation) where !conversation.hasNoClient:
+        open.append(OpenConnection(conversation, now: now))
       // Its streams are shown one by one, as long as it has any.
       case .http2(let endpoint) where endpoint.connection.openStreams == 0:
         if case .client(let client) = endpoint.peer { open.append(client.summary) }

@@ -61,7 +61,7 @@ extension Worker {
 extension CancelSelection {
   fileprivate func includes(_ conversation: Conversation) -> Bool {
     guard conversation.session.isInExchange, !conversation.hasNoClient else { return false }
-    if let host, ![conversation.destination?.name.lowercased(), Self.askedHost(conversation)].contains(host) {
+    if let host, ![conversation.search.destination?.name.lowercased(), Self.askedHost(conversation)].contains(host) {
       return false
     }
     return who.includes(conversation.session.exchange.subject)

@@ -44,24 +44,3 @@ final class HTTP2Client {
 
   func closed(_ worker: Worker) { client.discount(worker) }
 }
-
-extension Conversation {
-  /// Whether it serves one stream of a connection.
-  var isStream: Bool { stream.carried != nil }
-
-  /// The client has chosen HTTP/2 inside its tunnel. Its connection no longer belongs to this conversation.
-  func continueAsHTTP2(_ worker: Worker) {
-    let limits = live.policy.configuration.limits
-    let settings = ConnectionLimits(limits, extendedConnect: session.interior?.mayUpgrade ?? false)
-    guard let connection = HTTP2Connection(.server, settings, worker.messages, now: worker.now) else {
-      return close(worker)
-    }
-    flags.insert(.closed)
-    let endpoint = HTTP2Endpoint(
-      slot: slot, stream, connection, .client(HTTP2Client(self)), interest: interest, worker)
-    worker.reoccupy(slot, .http2(endpoint))
-    // The first requests often arrive with the end of the handshake.
-    endpoint.read()
-    if worker.isDraining { endpoint.retire() }
-  }
-}

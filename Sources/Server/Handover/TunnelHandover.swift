@@ -14,7 +14,7 @@ extension StoredTunnel {
   /// The tunnel of a conversation that can be handed over, from whose sockets nothing is read any more. nil: too much
   /// waits to be sent.
   fileprivate init?(of conversation: Conversation) {
-    guard let upstream = conversation.upstream, let destination = conversation.destination,
+    guard let upstream = conversation.upstream, let destination = conversation.search.destination,
       var state = conversation.session.exchange.tunnelState(
         client: TunnelState.Place(IPAddress(conversation.peer), port: conversation.peer.port),
         host: destination.host, text: conversation.outputs.text.bytes)
