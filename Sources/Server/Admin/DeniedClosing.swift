@@ -41,37 +41,30 @@ extension Worker {
   }
 }
 
-extension Conversation {
-  /// Whether too little is known of the request to decide it again: it does not go on.
-  var cannotBeDecided: Bool {
-    ending == nil && !hasNoClient && session.isInExchange && session.exchange.isTextCut
-  }
-
+extension Session {
   /// What denies the exchange that was allowed to begin, or the intercepted tunnel, by the policy in force: the subject
-  /// of a sentence; nil: nothing does.
-  func denialNow(_ worker: Worker) -> String? {
-    guard !flags.contains(.closed), ending == nil, !hasNoClient else { return nil }
-    if let interior = session.origin.interior,
+  /// of a sentence; nil: nothing does. `text`: method and target at the record's ranges.
+  func denial(text: borrowing ByteBuffer, _ worker: Worker) -> String? {
+    if let interior = origin.interior,
       Exchange.problem(
-        ofTunnel: interior, openedBy: session.tunnelSender, with: session.origin.credential, worker.policy,
-        &worker.workspace) != nil
+        ofTunnel: interior, openedBy: tunnelSender, with: origin.credential, worker.policy, &worker.workspace) != nil
     {
       return "it"
     }
-    guard session.isInExchange else { return nil }
-    let record = session.exchange.record
+    guard isInExchange else { return nil }
+    let record = exchange.record
     // Of a tunnel that an earlier process opened, it is not known who has shown what.
     if let credential = record.credential, !worker.policy.configuration.proxy.accepts(credential) { return "it" }
     guard record.decision != nil, !record.target.isEmpty,
       case .success(let request) = NamedRequest.read(
-        method: outputs.text.string(record.method), url: outputs.text.string(record.target))
+        method: text.string(record.method), url: text.string(record.target))
     else { return nil }
     let method = Array(request.method.utf8)
     let path = Array(request.path.utf8)
     worker.workspace.decisions.host = request.host
     let facts = RequestFacts(
       scheme: request.isHTTPS ? .https : .http, port: request.port, method: method.span, path: path.span,
-      isTunnel: request.isTunnel, sender: session.exchange.sender, link: worker.workspace.link,
+      isTunnel: request.isTunnel, sender: exchange.sender, link: worker.workspace.link,
       wall: worker.workspace.wallMilliseconds)
     let decision = worker.workspace.decide(facts, by: worker.policy).decision
     let decider = decision.rule.map { "rule \(worker.policy.rules[$0].name)" } ?? "it"
@@ -82,12 +75,6 @@ extension Conversation {
     let own = worker.workspace.own
     guard record.route == nil || record.route == Route.direct.name, let address = record.upstream else { return nil }
     return worker.policy.denyingBlock(address, rule: decision.rule, isOwn: { own.contains($0) }).map { _ in "it" }
-  }
-
-  /// `denial`: see `denialNow`.
-  func endDenied(by denial: String, _ worker: Worker) {
-    perform(session.policyChanged(denial, &worker.workspace, &outputs), worker)
-    if !flags.contains(.closed) { settle(worker) }
   }
 }
 

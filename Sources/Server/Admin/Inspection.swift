@@ -133,7 +133,8 @@ extension Worker {
     for occupant in occupants {
       if open.count == Self.mostConnectionsShown { break }
       switch occupant {
-      case .client(let conversation) where !conversation.hasNoClient: open.append(conversation.summary(now))
+      case .client(let conversation) where !conversation.hasNoClient:
+        open.append(OpenConnection(conversation, now: now))
       // Its streams are shown one by one, as long as it has any.
       case .http2(let endpoint) where endpoint.connection.openStreams == 0:
         if case .client(let client) = endpoint.peer { open.append(client.summary) }
@@ -153,24 +154,25 @@ extension HTTP2Client {
   }
 }
 
-extension Conversation {
-  func summary(_ now: Int64) -> OpenConnection {
-    let record = session.exchange.record
-    let isOpen = session.isInExchange
-    return OpenConnection(
-      client: peer, state: session.exchange.isInTunnel ? .tunnel : isOpen ? .request : .idle,
-      text: isOpen ? summaryText(record) : "", reference: isOpen ? record.reference : nil,
-      rule: isOpen ? session.exchange.ruleName : nil,
+extension OpenConnection {
+  init(_ conversation: Conversation, now: Int64) {
+    let record = conversation.session.exchange.record
+    let isOpen = conversation.session.isInExchange
+    let isTunnel = conversation.session.exchange.isInTunnel
+    var text = ""
+    var target = ""
+    if isOpen {
+      target = conversation.outputs.text.string(record.target)
+      let method = conversation.outputs.text.string(record.method)
+      text = record.target.isEmpty ? method : "\(method) \(target)"
+    }
+    self.init(
+      client: conversation.peer, state: isTunnel ? .tunnel : isOpen ? .request : .idle, text: text,
+      reference: isOpen ? record.reference : nil, rule: isOpen ? conversation.session.exchange.ruleName : nil,
       upstream: record.upstream.map { SocketAddress($0, port: record.upstreamPort) },
       user: isOpen ? record.client : nil, program: isOpen ? record.program : nil,
-      destination: isOpen ? NamedOrigin(outputs.text.string(record.target)) : nil, wire: record.wire,
-      upstreamWire: record.upstreamWire,
-      decision: isOpen ? record.decision : nil, bytesIn: record.bytesIn,
-      bytesOut: record.bytesOut, ageMilliseconds: isOpen ? now - record.begun : nil)
-  }
-
-  private func summaryText(_ record: ExchangeRecord) -> String {
-    let method = outputs.text.string(record.method)
-    return record.target.isEmpty ? method : "\(method) \(outputs.text.string(record.target))"
+      destination: NamedOrigin(target), wire: record.wire, upstreamWire: record.upstreamWire,
+      decision: isOpen ? record.decision : nil, bytesIn: record.bytesIn, bytesOut: record.bytesOut,
+      ageMilliseconds: isOpen ? now - record.begun : nil)
   }
 }

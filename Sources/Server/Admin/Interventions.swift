@@ -27,7 +27,7 @@ extension Worker {
     var count = 0
     // Ending one may close another.
     for slot in occupants.indices {
-      guard case .client(let conversation) = occupants[slot], conversation.isMeant(by: selection),
+      guard case .client(let conversation) = occupants[slot], selection.includes(conversation),
         conversation.cancel(self)
       else { continue }
       count += 1
@@ -58,18 +58,18 @@ extension Worker {
   }
 }
 
-extension Conversation {
-  fileprivate func isMeant(by selection: CancelSelection) -> Bool {
-    guard session.isInExchange, !hasNoClient else { return false }
-    if let host = selection.host, ![destination?.name.lowercased(), askedHost].contains(host) { return false }
-    return selection.who.includes(subject)
+extension CancelSelection {
+  fileprivate func includes(_ conversation: Conversation) -> Bool {
+    guard conversation.session.isInExchange, !conversation.hasNoClient else { return false }
+    if let host, ![conversation.search.destination?.name.lowercased(), Self.askedHost(conversation)].contains(host) {
+      return false
+    }
+    return who.includes(conversation.session.exchange.subject)
   }
-}
 
-extension Conversation {
   /// The host that the client names, where a `target` leads elsewhere.
-  private var askedHost: String? {
-    let target = outputs.text.string(session.exchange.record.target)
+  private static func askedHost(_ conversation: Conversation) -> String? {
+    let target = conversation.outputs.text.string(conversation.session.exchange.record.target)
     guard case .success(let request) = NamedRequest.read(method: "GET", url: target) else { return nil }
     return request.host.bytes.span.string
   }

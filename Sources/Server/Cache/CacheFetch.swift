@@ -5,6 +5,7 @@
 import Bytes
 import Cache
 import HTTP1
+import Policy
 import Session
 import Transport
 
@@ -52,15 +53,34 @@ final class CacheFetch {
   struct Terms {
     let framing: BodyFraming
     /// This many of the bytes that come are already stored.
-    let known: UInt64
+    private(set) var known: UInt64 = 0
     let mayKeep: Bool
     let idleMilliseconds: Int64?
     let stallMilliseconds: Int64
     let limits: HeadLimits
 
-    fileprivate static let none = Terms(
-      framing: .none, known: 0, mayKeep: false, idleMilliseconds: nil, stallMilliseconds: 0,
-      limits: HeadLimits(bytes: 0, fields: 0))
+    /// `response`: the head of the answer.
+    init(_ response: ResponseHead, _ timeouts: Timeouts, _ limits: HeadLimits) {
+      framing = response.framing
+      mayKeep = response.isPersistent
+      idleMilliseconds = timeouts.upstreamIdleMilliseconds
+      stallMilliseconds = timeouts.bodyStallMilliseconds
+      self.limits = limits
+    }
+
+    fileprivate init() {
+      framing = .none
+      mayKeep = false
+      idleMilliseconds = nil
+      stallMilliseconds = 0
+      limits = HeadLimits(bytes: 0, fields: 0)
+    }
+
+    func skipping(_ known: UInt64) -> Terms {
+      var terms = self
+      terms.known = known
+      return terms
+    }
   }
 
   init(_ answer: StoredAnswer, replacing replaced: ReplacedAnswers, of cache: SharedCache, _ worker: Worker) {
@@ -68,7 +88,7 @@ final class CacheFetch {
     self.answer = answer
     self.cache = cache
     self.worker = worker
-    terms = .none
+    terms = Terms()
     lastProgress = worker.now
   }
 
@@ -336,8 +356,15 @@ final class CacheFetch {
   /// The fields that ask for the rest.
   var conditions: [UInt8] { answer.head.conditions(forBytesFrom: firstMissing, to: end) }
 
-  /// Whether a part is the missing rest.
-  func isContinued(by range: ContentRange) -> Bool {
+  /// Whether an answer with content of this length is the missing rest.
+  func isContinued(by head: OriginAnswer, length: UInt64?) -> Bool {
+    guard head.status == 206, !head.isDoubtful, let range = ContentRange(head.fields),
+      length == UInt64(range.bytes.count)
+    else { return false }
+    return isContinued(by: range) && answer.head.isSameRepresentation(as: head.fields)
+  }
+
+  private func isContinued(by range: ContentRange) -> Bool {
     guard !isOver, line == nil, range.bytes.lowerBound == firstMissing, let total = range.total else { return false }
     if let part = answer.part { return total == part.total && range.bytes.upperBound == end }
     return range.bytes.upperBound == total && answer.content.announced.map { $0 == total } ?? true

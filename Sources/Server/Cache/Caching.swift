@@ -1,5 +1,14 @@
-// The state of the cache for the current exchange: its request as the cache sees it, what is stored for it, and the
-// fetch that it leads or waits for.
+// What the cache does for the current exchange: its request as the cache sees it, what is stored for it, and the fetch
+// that it leads or waits for. It decides; the conversation does what it says.
+//
+//   connect ─ stored and fresh ─────────────────────────────► StoredStream
+//     ├ an equal request is under way ─ wait ─ its answer ──► StoredStream
+//     └ ask the origin ─ 304 to our condition ──────────────► StoredStream, freshened
+//                      ├ an answer that is stored ─ CacheFetch ► StoredStream, as it comes
+//                      ├ it fails, and an old answer stands in ► StoredStream
+//                      └ anything else passes as if there were no cache
+//
+// Before connecting: CacheLookUp.swift. When the origin answers: OriginAnswers.swift.
 
 import Bytes
 import Cache
@@ -26,6 +35,8 @@ final class Caching {
   let key: CacheKey
   /// As the program asked for it.
   let url: [UInt8]
+  /// The name of the rule.
+  let rule: String
   /// The head as it leaves if the cache adds no condition.
   let head: [UInt8]
   /// The rule stores nothing: the request may only invalidate what others have stored.
@@ -41,34 +52,34 @@ final class Caching {
   /// The next final head of the upstream goes to the cache.
   var awaitsHead = false
   /// When the request left, in milliseconds since 1970.
-  var requested: Int64 = 0
+  private(set) var requested: Int64 = 0
   /// The answers that the new one replaces.
   var replaces: ReplacedAnswers? = nil
-  /// The flight that it leads: others may wait for its outcome.
-  var leads: Flight? = nil
-  /// The flight of another exchange that it waits for.
-  var follows: Flight? = nil
-  /// It waited for an answer that does not fit its request.
-  var hasFollowed = false
+  var sharing: SharedFetch
 
-  init(_ cache: SharedCache, _ request: CacheRequest, _ key: CacheKey, url: [UInt8], head: [UInt8], isForeign: Bool) {
+  init(
+    _ cache: SharedCache, _ request: CacheRequest, _ key: CacheKey, url: [UInt8], rule: String, head: [UInt8],
+    isForeign: Bool
+  ) {
     self.cache = cache
     self.request = request
     self.key = key
     self.url = url
+    self.rule = rule
     self.head = head
     self.isForeign = isForeign
-  }
-
-  /// Whether it may share a fetch with equal requests.
-  var mayCollapse: Bool {
-    request.method == .get && request.policy == .useProtocol && request.rule.collapse != .never && !hasFollowed
-      && !request.directives.noCache && !request.isForPart && !request.isConditional && !request.isAuthorized
+    sharing = SharedFetch(key, of: cache)
   }
 
   /// The time that ages are computed with.
   func time(_ worker: Worker) -> Int64 {
     cache.time(wall: worker.workspace.wallMilliseconds, monotonic: worker.now)
+  }
+
+  /// The request has a connection, and leaves.
+  func sent(_ worker: Worker) {
+    requested = time(worker)
+    sharing.sent()
   }
 
   /// The stored answer is of no use.
@@ -77,6 +88,91 @@ final class Caching {
     part = nil
     question = .whole
   }
+
+  /// The stored answer or part is of no use: removes it, and asks for all of it.
+  func askForWhole() {
+    if let stored = stored ?? part { cache.remove(stored) }
+    forgetStored()
+    awaitsHead = true
+  }
+
+  /// The stored answer was purged meanwhile, with its content.
+  func askAgain() {
+    forgetStored()
+    awaitsHead = true
+  }
+
+  /// The answer is only for the client, and nothing of it is stored.
+  func leaveToExchange(_ worker: Worker) {
+    awaitsHead = false
+    sharing.end(.unshared, worker)
+  }
+
+  // MARK: Failures
+
+  /// The stored answer that stands in for an upstream that cannot be reached.
+  func standIn(for kind: Problem.Kind, _ worker: Worker) -> StoredAnswer? {
+    guard let stored else { return nil }
+    let now = time(worker)
+    let stands =
+      kind.isOfReachedOrigin
+      ? stored.head.standsInForError(of: request, at: now)
+      : kind.isAboutReachability && stored.head.standsInOffline(for: request, at: now)
+    return stands ? stored : nil
+  }
+
+  /// The same for an upstream that was reached, but breaks off, is silent for too long or says something malformed
+  /// before its answer begins.
+  func standInForSilence(_ worker: Worker) -> StoredAnswer? {
+    guard awaitsHead, let stored, stored.head.standsInForError(of: request, at: time(worker)) else { return nil }
+    return stored
+  }
+
+  /// `stored` stands in. Called before it is served: a short answer ends the exchange at once.
+  func standsIn(_ stored: StoredAnswer, _ result: CacheResult, _ worker: Worker) {
+    awaitsHead = false
+    sharing.end(.answer(stored, result), worker)
+  }
+
+  // MARK: The end
+
+  /// The exchange has ended, in whatever way. `refused`: a rule refuses its answer, which came from `stream` if it was
+  /// stored before; such an answer is not kept.
+  func end(refused: Bool, from stream: StoredStream?, _ result: CacheResult?) {
+    if refused {
+      if let replaces {
+        replaces.refuse()
+      } else if let stream {
+        cache.remove(stream.answer)
+      }
+    } else {
+      replaces?.accept()
+    }
+    if let result { cache.count(result) }
+  }
+
+  // MARK: What it reports
+
+  /// RFC 9211, 2.
+  func status(of answer: StoredAnswer, _ result: CacheResult, detail: String, _ worker: Worker) -> String {
+    let now = time(worker)
+    // The age of an answer from before a restart with another clock is unknown.
+    let left =
+      answer.head.age(at: now) == nil ? "" : "; ttl=\(answer.head.timeToLive(at: now, by: request.rule))"
+    let forward = forward?.rawValue ?? "uri-miss"
+    switch result {
+    case .hit: return "hit\(left)"
+    case .stale where detail.isEmpty: return "hit\(left)"
+    case .stale: return "fwd=\(forward); \(detail)\(left)"
+    case .offline: return "hit\(left); \(detail)"
+    case .revalidated: return "fwd=\(forward); \(detail.isEmpty ? "collapsed" : detail)\(left)"
+    case .collapsed: return "fwd=\(forward); collapsed\(left)"
+    case .stored: return "fwd=\(forward); stored\(left)"
+    case .miss: return "fwd=\(forward)"
+    }
+  }
+
+  // MARK: Heads
 
   /// The head with the conditions of `stored` in place of the client's own, and without a range. So the whole comes,
   /// and the client's conditions and range are applied to that. nil: `stored` has no validator.
@@ -106,32 +202,4 @@ final class Caching {
 
   private static let replaced = Set(
     ["if-none-match", "if-modified-since", "if-range", "range"].map { Array($0.utf8) })
-}
-
-/// The outcome of a fetch that others waited for.
-enum FlightOutcome: Sendable {
-  /// It is stored, or another answer stands in for it.
-  case answer(StoredAnswer, CacheResult)
-  /// Only the first client gets the answer.
-  case unshared
-  /// The exchange that led it is gone: another one takes over.
-  case leaderless
-  case failed(UpstreamFailure)
-}
-
-extension Worker {
-  /// Gives up the place that a waiter had at the content.
-  func release(_ reader: Content.Reader, from outcome: FlightOutcome) {
-    guard case .answer(let answer, _) = outcome else { return }
-    let left = answer.content.leave(reader)
-    if left.isLast || left.wakesFetch { shared.tellFetch(of: answer) }
-  }
-}
-
-extension SharedState {
-  /// A reader of an answer that is being fetched has left, or has caught up.
-  func tellFetch(of answer: StoredAnswer) {
-    guard let fetch = answer.content.fetch else { return }
-    mailboxes[fetch.worker].post(.readersMoved(slot: fetch.slot, generation: fetch.generation))
-  }
 }

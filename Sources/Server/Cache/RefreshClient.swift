@@ -12,12 +12,22 @@ import Transport
 /// The client's end of it: a request that has arrived, and a reader that accepts everything.
 final class RefreshClient: CarriedStream {
   private var request: ByteBuffer
+  /// What is still to be done.
+  private(set) var errand: Errand?
   /// It asks for the rest of a download whose own exchange reports all of it.
   let isForRest: Bool
 
-  init(_ request: consuming ByteBuffer, isForRest: Bool) {
+  init(_ request: consuming ByteBuffer, for errand: Errand) {
     self.request = request
-    self.isForRest = isForRest
+    self.errand = errand
+    isForRest = if case .resumption = errand { true } else { false }
+  }
+
+  /// It is done, or has become pointless.
+  func takeErrand() -> Errand? {
+    let taken = errand
+    errand = nil
+    return taken
   }
 
   func read(into buffer: inout ByteBuffer, atMost _: Int) -> Transfer {
@@ -60,16 +70,14 @@ struct Repetition {
   let connection: Accepted
   let descriptor: Descriptor
   let origin: RequestOrigin
-  let identification: Conversation.Identification
-  let identity: Claimant?
+  let client: ClientIdentity
 
   init(of caching: Caching, by conversation: Conversation) {
     self.caching = caching
     connection = conversation.connection
     descriptor = conversation.descriptor
     origin = conversation.session.origin
-    identification = conversation.identification.subtracting(.counted)
-    identity = conversation.identity
+    client = conversation.client.uncounted
   }
 }
 
@@ -88,38 +96,25 @@ extension Worker {
   func inherit(_ caching: Caching, _ line: Upstream, from conversation: Conversation) {
     let heir = repeated(Repetition(of: caching, by: conversation), for: .inheritance(caching, line))
     line.owner = heir
-    if let flight = caching.leads {
-      let reader = Content.Reader(worker: index, slot: heir.slot, generation: generation(heir.slot))
-      caching.cache.with { $0.inherit(flight, caching.key, by: reader) }
-    }
+    caching.sharing.inherit(by: Content.Reader(self, slot: heir.slot))
     heir.begin(self)
   }
 
   /// A conversation without a client that repeats the request.
   func repeated(_ repetition: Repetition, for errand: Errand) -> Conversation {
     let slot = occupy(.free)
-    let isForRest = if case .resumption = errand { true } else { false }
     let client = RefreshClient(
-      repetition.caching.repeatedRequest(isInTunnel: repetition.origin.interior != nil), isForRest: isForRest)
+      repetition.caching.repeatedRequest(isInTunnel: repetition.origin.interior != nil), for: errand)
     let repeating = Conversation(
-      slot: slot, repetition.connection, over: ByteStream(client, by: repetition.descriptor), self)
-    repeating.errand = errand
+      slot: slot, repetition.connection, over: ByteStream(client, by: repetition.descriptor), of: repetition.client,
+      self)
     repeating.session.origin = repetition.origin
     repeating.session.origin.wire = .http11
     repeating.session.origin.tunnelIsUnchecked = repetition.origin.interior != nil
     repeating.session.expectLastExchange()
-    repeating.identification = repetition.identification
-    repeating.identity = repetition.identity
     reoccupy(slot, .client(repeating))
     return repeating
   }
-}
-
-extension Conversation {
-  /// No client waits for the answer.
-  var hasNoClient: Bool { stream.carried is RefreshClient }
-  /// It is a part of another exchange.
-  var isForRest: Bool { (stream.carried as? RefreshClient)?.isForRest ?? false }
 }
 
 extension Caching {

@@ -3,7 +3,7 @@
 //
 // Module Cache decides what is stored, when it is used and what is fetched for several clients. Here answers are moved.
 // A conversation reads a stored one as if it were an upstream (StoredStream). A fetch that is to be stored reads the
-// upstream itself, so neither the first client nor any other holds it up (CacheFetch). ConversationCache describes how
+// upstream itself, so neither the first client nor any other holds it up (CacheFetch). Caching.swift describes how
 // an exchange gets to either. Tests: Tests/EndToEndTests/test_cache.py.
 
 import Bytes

@@ -1,5 +1,10 @@
 // One client's connection: does what its session decides, and feeds the session with what happens.
 //
+//   Conversation.swift            what it consists of, what happens to it, and what is done after every event
+//   ConversationActions.swift     what the session asks for: an upstream, a stored answer, the end
+//   ConversationReading.swift     bytes from either end
+//   ConversationSending.swift     bytes to either end
+//
 // Bytes are read into a large block that the loop lends for the turn. What the session does not use yet is kept in a
 // block that fits it, so a connection that waits uses little and an idle one uses none. What cannot be sent at once is
 // kept too. While any of it is left, the other side is not read.
@@ -13,6 +18,7 @@
 
 import Asking
 import Bytes
+import HTTP2
 import Policy
 import Security
 import Session
@@ -24,48 +30,34 @@ final class Conversation {
   /// The connection as it was accepted.
   let connection: Accepted
   /// The client's end: bare, or under TLS inside an intercepted tunnel.
-  @exclusivity(unchecked) var stream: ByteStream
+  @exclusivity(unchecked) private(set) var stream: ByteStream
+  @exclusivity(unchecked) private var interest: Interest? = .read
+  /// Who the client is.
+  @exclusivity(unchecked) private(set) var client: ClientIdentity
   /// The policy that the current exchange began with, ready for use.
-  @exclusivity(unchecked) var live: LivePolicy
+  @exclusivity(unchecked) private(set) var live: LivePolicy
   @exclusivity(unchecked) var session: Session
+  @exclusivity(unchecked) var inputs = Inputs()
   @exclusivity(unchecked) var outputs = Outputs()
-  /// Bytes that were read from either end and not used yet.
-  @exclusivity(unchecked) var clientInput = ByteBuffer()
-  @exclusivity(unchecked) var upstreamInput = ByteBuffer()
   @exclusivity(unchecked) var clientSide = Side()
   @exclusivity(unchecked) var upstreamSide = Side()
+  @exclusivity(unchecked) var clientRoom = ClientRoom()
   @exclusivity(unchecked) var flags = Flags()
-  var identification = Identification()
-  /// The client announced its end of stream while the proxy was not reading from it.
-  var isHalfClosed = false
-  /// The client's socket is full: nothing is read for it until it accepts bytes again.
-  @exclusivity(unchecked) var awaitsRoom = false
-  @exclusivity(unchecked) var interest: Interest? = .read
-  @exclusivity(unchecked) var upstream: Upstream?
-  @exclusivity(unchecked) var connector: Connector?
-  var destination: Destination?
+  /// What serves the current exchange.
+  @exclusivity(unchecked) private(set) var upstream: Upstream?
+  @exclusivity(unchecked) var search = UpstreamSearch()
   /// What to do once everything has been sent to the client.
   @exclusivity(unchecked) var ending: Ending?
-  /// The certificate for the host of a tunnel that is about to be intercepted.
-  var leaf: Leaf?
-  var clientHandshake: ClientHandshake?
   /// What the cache does for the current exchange; nil: nothing.
-  var caching: Caching?
-  /// Its place among the requests that wait for an operator; nil: it does not wait.
-  var waiter: QuestionWaiter?
-  /// The purpose of a conversation that has no client of its own.
-  var errand: Errand?
+  @exclusivity(unchecked) var caching: Caching?
+  /// TLS with the client of a tunnel that is about to be intercepted.
+  @exclusivity(unchecked) private var handshake: ClientHandshake?
+  /// Its request's place among those that wait for an operator.
+  @exclusivity(unchecked) private(set) var question = OperatorQuestion()
   /// The file for a body that is collected whole, if it is more than memory may hold.
-  @exclusivity(unchecked) var spool: SpoolFile?
-  /// The look-up of who the client is, in progress until the deadline at most.
-  var lookUp: LookUp?
-  var namesDeadline = Int64.max
-  /// Whose connection it is; nil until that has to be known.
-  var identity: Claimant?
-  /// Its part of the memory for held bodies, in bytes.
-  @exclusivity(unchecked) var accountedHeld = 0
-  /// Roughly how many bytes the client's socket accepts at once, counted down from the kernel's last report.
-  @exclusivity(unchecked) var clientRoom = freshRoom
+  @exclusivity(unchecked) private var bodyFile = BodyFile()
+  /// Its part of the memory for held bodies.
+  @exclusivity(unchecked) private(set) var held = HeldAccount()
 
   struct Flags: OptionSet {
     let rawValue: UInt8
@@ -83,31 +75,14 @@ final class Conversation {
     static let wasRefused = Flags(rawValue: 1 << 5)
   }
 
-  /// What is known about the client that owns the connection.
-  struct Identification: OptionSet {
-    let rawValue: UInt8
-
-    /// The owner of the client's socket is known.
-    static let identified = Identification(rawValue: 1 << 0)
-    /// Only some facts about the client are known, and they hold only for its next request.
-    static let identifiedForNext = Identification(rawValue: 1 << 1)
-    /// The names of the client are being looked up; meanwhile nothing is read from it.
-    static let awaited = Identification(rawValue: 1 << 2)
-    /// It counts for its client in `limits.connections`.
-    static let counted = Identification(rawValue: 1 << 3)
-    /// The kernel was asked who the client is, but the client was already gone.
-    static let left = Identification(rawValue: 1 << 4)
-    /// Its program was searched for: once per connection and policy, because a second search would find no more.
-    static let programSought = Identification(rawValue: 1 << 5)
-  }
-
-  /// Least room for a read into a buffer that already holds bytes.
-  static let leastReadBytes = 1024
-
-  /// `stream`: what carries the bytes, if not the connection itself.
-  init(slot: Int, _ connection: Accepted, over stream: ByteStream? = nil, _ worker: Worker) {
+  /// `stream`: what carries the bytes, if not the connection itself. `client`: whose it is, as far as that is known.
+  init(
+    slot: Int, _ connection: Accepted, over stream: ByteStream? = nil, of client: ClientIdentity = ClientIdentity(),
+    _ worker: Worker
+  ) {
     self.slot = slot
     self.connection = connection
+    self.client = client
     self.stream = stream ?? ByteStream(connection.descriptor)
     live = worker.live
     session = Session(policy: live.policy, in: worker.rooms, now: worker.now)
@@ -116,6 +91,12 @@ final class Conversation {
 
   var descriptor: Descriptor { stream.descriptor }
   var peer: SocketAddress { connection.peer }
+  /// Whether it serves one stream of a connection.
+  var isStream: Bool { stream.carried != nil }
+  /// No client waits for the answer.
+  var hasNoClient: Bool { stream.carried is RefreshClient }
+  /// It is a part of another exchange.
+  var isForRest: Bool { (stream.carried as? RefreshClient)?.isForRest ?? false }
 
   // MARK: What happens
 
@@ -125,7 +106,7 @@ final class Conversation {
   }
 
   func clientReady(_ readiness: Readiness, _ worker: Worker) {
-    if clientHandshake != nil {
+    if isInHandshake {
       continueClientHandshake(worker)
       return settle(worker)
     }
@@ -172,8 +153,11 @@ final class Conversation {
       settle(worker)
       return
     }
-    if clientHandshake != nil { return giveUpClientHandshake(worker) }
-    if identification.contains(.awaited), worker.now >= namesDeadline { return giveUpIdentifying(worker) }
+    if isInHandshake {
+      handshake?.giveUp(worker.shared.log)
+      return close(worker)
+    }
+    if client.isAwaited, worker.now >= client.deadline { return giveUpIdentifying(worker) }
     if ending == nil, caching != nil, !session.exchange.clientIsGone(now: worker.now),
       cacheStandsInForSilence(
         "response-timeout", isForAll: !session.exchange.isOutOfTime(now: worker.now), worker)
@@ -195,127 +179,6 @@ final class Conversation {
     settle(worker)
   }
 
-  /// `early`: bytes that the destination has already sent.
-  func connected(_ upstream: Upstream, early: inout ByteBuffer, _ worker: Worker) {
-    connector = nil
-    if leavesQueue(upstream, hasEarly: !early.isEmpty, worker) { return }
-    swap(&upstreamInput, &early)
-    attach(upstream, reused: false, worker)
-  }
-
-  /// A connection that another exchange has just finished with.
-  func handedOver(_ upstream: Upstream, _ worker: Worker) {
-    connector = nil
-    if leavesQueue(upstream, worker) { return }
-    attach(upstream, reused: true, worker)
-  }
-
-  func connectFailed(_ failure: UpstreamFailure, _ worker: Worker) {
-    connector = nil
-    if cacheStandsIn(for: failure.problem.kind, worker) { return }
-    if failure.problem.kind.errorType.description == "tls_certificate_error" {
-      worker.shared.log.event(.warning, "\(tag) \(failure.problem.kind.token): \(failure.problem.detail)")
-      if failure.problem.kind == .pinMismatch { tellOfPins(failure.problem.detail, worker) }
-    }
-    perform(session.exchange.upstreamFailed(failure, &worker.workspace, &outputs), worker)
-  }
-
-  /// The proxy is stopping.
-  func drain(_ worker: Worker) {
-    if clientHandshake != nil { return close(worker) }
-    stopAsking(worker)
-    if flags.contains(.closed) { return }
-    // Its requests have arrived: they are answered in their turn.
-    if flags.contains(.rests) { return }
-    // So is a request whose client is being looked up.
-    if identification.contains(.awaited) { return session.expectLastExchange() }
-    // A request that has already arrived gets its answer.
-    if session.isIdle, canReadClient { readClient(worker) }
-    if flags.contains(.closed) { return }
-    if session.isIdle, session.isNew, worker.awaitsFirstRequests {
-      session.expectLastExchange()
-    } else if ending == nil {
-      perform(session.drain(), worker)
-    }
-    settle(worker)
-  }
-
-  // MARK: Actions
-
-  func perform(_ action: Action, otherIsUpstream: Bool = true, _ worker: Worker) {
-    switch action {
-    case .read, .hold: break
-    case .forward: preconditionFailure("bytes can only be forwarded where they were read")
-    case .connect: connect(fresh: false, worker)
-    case .reconnect:
-      // After a stream, the same connection may open another, so a kept connection may be used. The second try takes
-      // the same route, because bytes of the request have left by it, unless the peer reported that it did nothing.
-      let wasStream = upstream?.isStream ?? false
-      let wasRefused = upstream?.stream.carried?.wasRefused ?? false
-      dropUpstream(worker)
-      waitAgain(worker)
-      connect(fresh: !wasStream, sameWay: !wasRefused, worker)
-    case .intercept: intercept(worker)
-    case .judge: judgeTunnel(worker)
-    case .tunnel:
-      // It may be days until the log line of a tunnel is written.
-      worker.workspace.pool.compact(&outputs.text)
-      flush(to: .client, worker)
-    case .closeOtherWrite:
-      self[otherIsUpstream ? .upstream : .client].state.insert(.closesWrite)
-      if otherIsUpstream {
-        if outputs.toUpstream.isEmpty { sent(to: .upstream, worker) }
-      } else {
-        flush(to: .client, worker)
-      }
-    case .end: finish(action, leaves: false, worker)
-    case .close: close(worker)
-    }
-  }
-
-  /// The destination of the request, by the first of its routes.
-  func acquireDestination(_ worker: Worker) -> Destination {
-    let routes = worker.routes(of: session.exchange.record.decision?.rule, live)
-    return worker.acquireDestination(port: session.exchange.upstream.port, originSecurity, by: worker.firstOpen(routes))
-  }
-
-  /// `fresh`: no kept connection may be used. `sameWay`: by the route that was taken before.
-  func connect(fresh: Bool, sameWay: Bool = false, _ worker: Worker) {
-    if case .inheritance(let caching, let line) = errand { return goOnForOthers(caching, line, worker) }
-    if session.exchange.awaitsOperator { return askOperator(worker) }
-    if worker.storesAnswers, isAnsweredByCache(worker) { return }
-    let rule = session.exchange.record.decision?.rule
-    let routes = worker.routes(of: rule, live)
-    let destination = self.destination ?? acquireDestination(worker)
-    self.destination = destination
-    if !fresh, !session.exchange.isTunnel {
-      let carrier = destination.carrier(isTunnel: false)
-      if let kept = worker.takeKept(
-        carrier, rule: rule, allowsCellular: session.exchange.allowsCellularAccess, by: session.exchange.protocols,
-        for: self, queues: true, session.exchange.policy)
-      {
-        attach(kept, reused: true, worker)
-        return
-      }
-    }
-    let connector = Connector(
-      destination, by: sameWay ? destination.via.map { [$0] } ?? routes : routes, for: self, rule: rule, fresh: fresh,
-      isTunnel: session.exchange.isTunnel,
-      verifying: session.exchange.verifiesTunnel ? tunnelSecurity : nil, session.exchange.policy, worker)
-    self.connector = connector
-    connector.start(worker)
-  }
-
-  /// Changes to another route to the same host and port.
-  func turn(to route: RouteState, _ worker: Worker) -> Destination {
-    guard let old = destination else { preconditionFailure("a connector without a destination") }
-    let turned = worker.destinations.acquire(
-      CanonicalHost(canonical: old.host, address: old.literal), port: old.port, old.security, via: route)
-    worker.releaseDestination(old)
-    destination = turned
-    return turned
-  }
-
   /// The network has changed: a connection from an address that this machine no longer has is over.
   func networkChanged(_ worker: Worker) {
     guard let upstream, !(upstream.stream.carried is StoredStream), ending == nil, worker.hasLost(upstream.descriptor)
@@ -328,190 +191,263 @@ final class Conversation {
     settle(worker)
   }
 
-  /// The security policy for the destination; nil without TLS.
-  var originSecurity: OriginSecurity? {
-    session.exchange.usesTLS ? live.security(session.exchange.security, enforces: session.exchange.enforces) : nil
+  /// The proxy is stopping.
+  func drain(_ worker: Worker) {
+    if isInHandshake { return close(worker) }
+    if question.isAsked, ending == nil {
+      // No one would be there to receive an answer.
+      perform(session.shutDown(&worker.workspace, &outputs), worker)
+      settle(worker)
+    }
+    if flags.contains(.closed) { return }
+    // Its requests have arrived: they are answered in their turn.
+    if flags.contains(.rests) { return }
+    // So is a request whose client is being looked up.
+    if client.isAwaited { return session.expectLastExchange() }
+    // A request that has already arrived gets its answer.
+    if session.isIdle, canReadClient { readClient(worker) }
+    if flags.contains(.closed) { return }
+    if session.isIdle, session.isNew, worker.awaitsFirstRequests {
+      session.expectLastExchange()
+    } else if ending == nil {
+      perform(session.drain(), worker)
+    }
+    settle(worker)
   }
 
-  func attach(_ upstream: Upstream, reused: Bool, _ worker: Worker) {
-    upstream.owner = self
-    self.upstream = upstream
-    if upstream.holdsPlace, upstream.holder == nil {
-      let identity = knownIdentity(worker)
-      upstream.holder = identity
-      worker.shared.quota.resume(upstream.destination.place, for: identity)
+  // MARK: Who the client is
+
+  /// The session is about to read another head: the policy in force decides it.
+  func takePolicy(_ worker: Worker) {
+    if live === worker.live { return }
+    live = worker.live
+    client.forgetNames()
+  }
+
+  /// Whether the client is known as far as the policy and the log need it.
+  func knowsClient(_ worker: Worker) -> Bool {
+    if client.isIdentified || !worker.namesClients { return true }
+    switch client.identify(connection, slot: slot, &session.origin, worker) {
+    case .known: return true
+    case .awaited: return false
+    case .gone:
+      leaveUnserved(worker)
+      return false
     }
-    if reused { worker.statistics.upstreamsReused += 1 } else { worker.statistics.upstreamsOpened += 1 }
-    mark(upstream, reused: reused)
-    if let mine = stream.carried as? HTTP2Carrier, upstream.stream.tls == nil,
-      let other = upstream.stream.carried as? HTTP2Carrier
-    {
-      mine.pair(with: other)
+  }
+
+  func identified(_ client: LocalClient, _ program: String?, by lookUp: LookUp, _ worker: Worker) {
+    guard self.client.awaits(lookUp) else { return }
+    endLookUp()
+    if worker.asksForClient, hasLeft(worker) { return leaveUnserved(worker) }
+    session.origin.program = program ?? session.origin.program
+    self.client.take(client, &session.origin, worker)
+    settle(worker)
+  }
+
+  private func endLookUp() {
+    client.endLookUp()
+    // The end of its sending direction is reported again once the session can handle it.
+    clientSide.isHalfClosed = false
+  }
+
+  /// The client cannot be identified: if a rule asks, the request is refused.
+  private func giveUpIdentifying(_ worker: Worker) {
+    endLookUp()
+    if let problem = client.giveUp(&session.origin, worker) { refuse(problem, inputs.fromClient, worker) }
+    settle(worker)
+  }
+
+  /// No one is left to read an answer.
+  func leaveUnserved(_ worker: Worker) {
+    if let others = worker.departures.happened(now: worker.now) {
+      let more = others == 0 ? "" : "; \(others) more since the last such line"
+      worker.shared.log.event(
+        .info,
+        "the client at \(AdminResources.text(peer)) left before it was known who it is, and is not served\(more)")
     }
-    // What was found out about the destination itself says more than a parent's certificate.
-    if let report = upstream.report, !report.isOfParent || session.exchange.record.report == nil {
-      session.exchange.noteReport(report.kind, report.finding, isForgiven: report.isForgiven)
+    close(worker)
+  }
+
+  /// Whether the client is gone. See SocketOwners.hasLeft.
+  func hasLeft(_ worker: Worker) -> Bool { worker.owners.hasLeft(connection, now: worker.now) }
+
+  /// Whose connection it is; nil until that has to be known.
+  var identity: Claimant? { client.claimant }
+
+  func knownIdentity(_ worker: Worker) -> Claimant { client.claimant(of: connection, worker) }
+
+  func countIdentity(_ worker: Worker) {
+    if isStream || flags.contains(.closed) { return }
+    client.count(connection, worker)
+  }
+
+  // MARK: TLS of an intercepted client
+
+  /// It speaks TLS, and its requests come later.
+  var isInHandshake: Bool { handshake?.isUnderWay ?? false }
+
+  /// CONNECT to a host that is intercepted: grants it if there is a leaf for the host.
+  func intercept(_ worker: Worker) {
+    let action: Action
+    do throws(UpstreamFailure) {
+      handshake = try ClientHandshake(live, peer: peer, worker)
+      action = session.exchange.interiorOpened(&worker.workspace, &outputs)
+    } catch {
+      action = session.exchange.upstreamFailed(error, &worker.workspace, &outputs)
     }
-    upstreamSide.state.remove([.ended, .unwatched, .broken, .sawInput])
-    awaitsRoom = false
-    if let caching {
-      caching.requested = caching.time(worker)
-      if let flight = caching.leads { caching.cache.with { $0.sent(flight, caching.key) } }
-    }
-    let action = session.exchange.upstreamOpened(
-      reused: reused, address: IPAddress(upstream.address), port: upstream.address.port, by: upstream.way,
-      assurance: assurance(of: upstream), now: worker.now,
-      &worker.workspace, &outputs)
-    upstream.shown()
     perform(action, worker)
   }
 
-  /// Marks a kept connection as this request asks; a new one was opened with the mark.
-  private func mark(_ upstream: Upstream, reused: Bool) {
-    let codePoint = session.exchange.serviceType.codePoint
-    if reused, upstream.codePoint != codePoint, upstream.stream.carried == nil {
-      upstream.descriptor.mark(codePoint: codePoint, isIPv4: upstream.address.isIPv4)
-    }
-    upstream.codePoint = codePoint
+  private func beginClientHandshake(_ worker: Worker) {
+    flags.remove(.startsClientHandshake)
+    guard let handshake, let interior = session.interior,
+      let tls = handshake.begin(for: interior.host, on: descriptor, prefix: inputs.fromClient.bytes, now: worker.now)
+    else { return close(worker) }
+    worker.workspace.pool.reclaim(&inputs.fromClient)
+    stream.tls = tls
+    continueClientHandshake(worker)
   }
 
-  /// Drops a connection that is of no more use.
-  func dropUpstream(_ worker: Worker) {
-    if let upstream { worker.close(upstream) }
-    upstream = nil
-    worker.workspace.pool.reclaim(&upstreamInput)
-  }
-
-  /// The exchange is over: leaves the upstream, and the client once it has everything.
-  func finish(_ action: Action, leaves: Bool, _ worker: Worker) {
-    guard case .end(var ending) = action else { return perform(action, worker) }
-    // Bytes after a CONNECT that was not granted were meant for the tunnel, and are not read as a request.
-    if session.exchange.isTunnel, ending.client == .keep, leaves || !clientInput.isEmpty || !stream.isSilent {
-      ending = Ending(client: .linger, keepsUpstream: false)
-    }
-    connector?.abandon(worker)
-    connector = nil
-    leaveQuestion(worker)
-    endCaching(worker)
-    if let upstream {
-      let isClean =
-        ending.keepsUpstream && !leaves && upstreamInput.isEmpty && outputs.toUpstream.isEmpty
-        && !upstreamSide.state.contains(.ended) && !upstreamSide.state.contains(.broken)
-      if isClean {
-        worker.keep(upstream, idle: session.exchange.timeouts.upstreamIdleMilliseconds)
+  private func continueClientHandshake(_ worker: Worker) {
+    guard let tls = stream.tls, let handshake else { return }
+    switch handshake.goOn(tls, worker.shared.log) {
+    case .goesOn: break
+    case .failed: close(worker)
+    case .done(isHTTP2: true):
+      self.handshake = nil
+      continueAsHTTP2(worker)
+    case .done(isHTTP2: false):
+      self.handshake = nil
+      session.handshakeDone(now: worker.now)
+      // The first request often comes with the end of the handshake.
+      readClient(worker)
+      guard worker.isDraining, !flags.contains(.closed) else { return }
+      // A request that has arrived, and waits for its turn or for the names of its client, is answered.
+      if !flags.contains(.rests), !client.isAwaited {
+        perform(session.drain(), worker)
       } else {
-        // If the client broke off the tunnel, the upstream must not take what it received for the whole.
-        let isCut =
-          session.exchange.isInTunnel && session.exchange.record.outcome == .clientLeft
-          && !clientSide.state.contains(.ended)
-        worker.close(upstream, aborts: isCut)
+        session.expectLastExchange()
       }
-      self.upstream = nil
-    }
-    if let destination { worker.releaseDestination(destination) }
-    destination = nil
-    session.exchange.releaseHeld(&worker.workspace)
-    discountHeld(worker)
-    worker.workspace.pool.reclaim(&outputs.toUpstream)
-    worker.workspace.pool.reclaim(&outputs.replay)
-    worker.workspace.pool.reclaim(&upstreamInput)
-    clientSide.givePipeBack(&worker.pipes)
-    session.exchange.dropUpload()
-    if ending.client == .abort {
-      session.exchange.clientMissed(outputs.toClient.count, .clientLeft)
-      outputs.toClient.removeAll()
-      upstreamSide.givePipeBack(&worker.pipes)
-    }
-    self.ending = ending
-    flush(to: .client, worker)
-    if self.ending != nil, session.exchange.hasBodyOnItsWay { accountHeld(worker) }
-  }
-
-  /// Everything has been sent.
-  func complete(_ ending: Ending, _ worker: Worker) {
-    self.ending = nil
-    discountHeld(worker)
-    log(worker)
-    if session.exchange.answeredItself { flags.insert(.wasRefused) } else { flags.remove(.wasRefused) }
-    worker.workspace.pool.reclaim(&outputs.text)
-    giveBackPipes(worker)
-    // File I/O under way may end during the next exchange, which may use a file of its own.
-    if spool != nil { closeSpool(worker) }
-    let keeps =
-      ending.client == .intercept
-      || ending.client == .keep && !isStream
-        && (hasNextRequest || !worker.isDraining && !clientSide.state.contains(.ended))
-    session.exchangeEnded(now: worker.now, keeps: keeps)
-    clientSide.state.remove([.sawInput, .closesWrite])
-    upstreamSide.state.remove(.closesWrite)
-    isHalfClosed = false
-    awaitsRoom = false
-    switch ending.client {
-    case .keep:
-      if !keeps { close(worker) }
-    case .close where canCloseAtOnce, .cut where canCloseAtOnce, .close where isStream, .cut where isStream,
-      .linger where isStream:
-      close(worker)
-    case .close, .cut, .linger:
-      // Closing with unread bytes would send a reset, and a reset destroys what the client has not read yet.
-      worker.workspace.pool.reclaim(&clientInput)
-      stream.shutdownWrite()
-      if clientSide.state.contains(.ended) { close(worker) }
-    case .abort:
-      flags.insert(.aborts)
-      close(worker)
-    case .intercept: flags.insert(.startsClientHandshake)
     }
   }
 
-  /// No bytes of the client are unread.
-  private var canCloseAtOnce: Bool {
-    clientSide.state.contains(.ended) || clientInput.isEmpty && stream.isSilent
-  }
-
-  private func giveBackPipes(_ worker: Worker) {
-    clientSide.givePipeBack(&worker.pipes)
-    upstreamSide.givePipeBack(&worker.pipes)
-  }
-
-  /// The rest of a response cannot be delivered.
-  func giveUpSending(_ worker: Worker, _ outcome: Outcome = .clientLeft) {
-    guard let ending else { return }
-    session.exchange.clientMissed(outputs.toClient.count, outcome)
-    outputs.toClient.removeAll()
-    upstreamSide.givePipeBack(&worker.pipes)
-    complete(Ending(client: .abort, keepsUpstream: ending.keepsUpstream), worker)
-  }
-
-  func close(_ worker: Worker) {
-    if flags.contains(.closed) { return }
+  /// The client has chosen HTTP/2 inside its tunnel. Its connection no longer belongs to this conversation.
+  private func continueAsHTTP2(_ worker: Worker) {
+    let limits = live.policy.configuration.limits
+    let settings = ConnectionLimits(limits, extendedConnect: session.interior?.mayUpgrade ?? false)
+    guard let connection = HTTP2Connection(.server, settings, worker.messages, now: worker.now) else {
+      return close(worker)
+    }
     flags.insert(.closed)
-    endLookUp()
-    leaveQuestion(worker)
-    endCaching(worker)
-    connector?.abandon(worker)
-    connector = nil
-    dropUpstream(worker)
-    if let destination { worker.releaseDestination(destination) }
-    destination = nil
-    giveBackPipes(worker)
-    closeSpool(worker)
-    session.exchange.releaseHeld(&worker.workspace)
-    worker.workspace.pool.reclaim(&clientInput)
-    worker.workspace.pool.reclaim(&outputs.toClient)
-    worker.workspace.pool.reclaim(&outputs.toUpstream)
-    worker.workspace.pool.reclaim(&outputs.replay)
-    worker.workspace.pool.reclaim(&outputs.text)
-    if flags.contains(.aborts) { stream.abort() } else { stream.close() }
-    if identification.contains(.counted), let identity { worker.shared.places.discount(identity) }
-    discountHeld(worker)
-    if isStream { worker.vacate(slot) } else { worker.clientClosed(slot) }
+    let endpoint = HTTP2Endpoint(
+      slot: slot, stream, connection, .client(HTTP2Client(self)), interest: interest, worker)
+    worker.reoccupy(slot, .http2(endpoint))
+    // The first requests often arrive with the end of the handshake.
+    endpoint.read()
+    if worker.isDraining { endpoint.retire() }
+  }
+
+  // MARK: A question to an operator
+
+  /// Asks the question, or joins requests that ask the same.
+  func askOperator(_ worker: Worker) {
+    // A fetch that no client waits for is not worth a question.
+    if hasNoClient {
+      return deny("Rule \(session.exchange.ruleName ?? "-") asks an operator, and no client waits.", worker)
+    }
+    if worker.isDraining { return perform(session.shutDown(&worker.workspace, &outputs), worker) }
+    // The host is in the workspace for this turn only.
+    _ = search.destination(of: session.exchange, live, worker)
+    switch question.ask(session.exchange, of: knownIdentity(worker), slot: slot, worker) {
+    case .asked: session.exchange.operatorAsked(now: worker.now)
+    case .answered(let rule):
+      perform(
+        session.exchange.operatorAnswered(rule.verdict, by: rule.by, now: worker.now, &worker.workspace, &outputs),
+        worker)
+    case .full(let sentence): deny(sentence, worker)
+    }
+  }
+
+  private func deny(_ sentence: String, _ worker: Worker) {
+    perform(session.exchange.operatorMissing(sentence, &worker.workspace, &outputs), worker)
+  }
+
+  /// The exchange has ended, or the connection.
+  func leaveQuestion(_ worker: Worker) { question.leave(worker.shared.desk) }
+
+  func operatorAnswered(_ waiter: QuestionWaiter, _ verdict: TemporaryRule.Verdict, by name: String, _ worker: Worker) {
+    guard ending == nil, session.exchange.awaitsOperator, question.isAnswered(waiter) else { return }
+    if hasLeft(worker) {
+      endLeft(worker)
+    } else if verdict == .allow, let denial = denialNow(worker) {
+      // Nothing has been sent yet, and what has been denied meanwhile is not sent.
+      perform(session.policyChanged(denial, &worker.workspace, &outputs), worker)
+    } else {
+      perform(
+        session.exchange.operatorAnswered(verdict, by: name, now: worker.now, &worker.workspace, &outputs), worker)
+    }
+    settle(worker)
+  }
+
+  // MARK: Held bodies
+
+  /// A step of the body's file is done.
+  func spooled(_ file: SpoolFile, _ outcome: Spooler.Outcome, _ worker: Worker) {
+    guard bodyFile.isIn(file), session.exchange.spools, ending == nil else { return }
+    switch outcome {
+    case .written:
+      session.exchange.spoolWritten(now: worker.now)
+      accountHeld(worker)
+    case .read(let bytes):
+      session.exchange.spoolRead(bytes, now: worker.now, &worker.workspace, &outputs)
+      flush(to: .upstream, worker)
+    case .failed(let reason):
+      let place = "\(worker.shared.spooler.directory): \(reason)"
+      worker.shared.log.event(.warning, "\(session.exchange.tag) a body could not be kept in a file in \(place)")
+      perform(session.exchange.spoolFailed("in \(place)", &worker.workspace, &outputs), worker)
+    }
+    settle(worker)
+  }
+
+  /// File I/O under way may end during the next exchange, which may use a file of its own.
+  func closeBodyFile(_ worker: Worker) { if bodyFile.isOpen { bodyFile.close(worker) } }
+
+  /// Called before bytes that may belong to a held body.
+  func prepareToHold(_ worker: Worker) {
+    session.exchange.client.heldOverdraft =
+      worker.heldIsShort ? HeldAccount.overdraft(of: knownIdentity(worker), worker) : 0
+  }
+
+  /// Called afterwards.
+  func accountHeld(_ worker: Worker) {
+    let now = session.exchange.heldBytes
+    if now != held.bytes { held.count(now, of: knownIdentity(worker), worker) }
+  }
+
+  func discountHeld(_ worker: Worker) { held.giveBack(of: identity, worker) }
+
+  // MARK: The upstream
+
+  /// `upstream` serves the exchange from here on.
+  func take(_ upstream: Upstream) {
+    upstream.owner = self
+    self.upstream = upstream
+    upstreamSide.state.remove([.ended, .unwatched, .broken, .sawInput])
+    clientRoom.isAwaited = false
+  }
+
+  /// Leaves it as it is, for others.
+  func leaveUpstream(_ worker: Worker) {
+    upstream = nil
+    worker.workspace.pool.reclaim(&inputs.fromUpstream)
   }
 
   // MARK: After every event
 
-  var deadline: Int64 {
-    clientHandshake?.deadline ?? (identification.contains(.awaited) ? namesDeadline : session.deadline)
+  private var deadline: Int64 {
+    if let handshake, handshake.isUnderWay { return handshake.deadline }
+    return client.isAwaited ? client.deadline : session.deadline
   }
 
   /// Continues with bytes that waited, then sets what the poller and the timers watch.
@@ -527,26 +463,23 @@ final class Conversation {
     while true {
       // The hello may have come with the CONNECT, and both have waited until the client was known.
       if flags.contains(.startsClientHandshake) { beginClientHandshake(worker) }
-      if flags.contains(.closed) || clientHandshake != nil { break }
-      if !clientInput.isEmpty, !clientSide.state.contains(.sawInput), !identification.contains(.awaited),
+      if flags.contains(.closed) || isInHandshake { break }
+      if !inputs.fromClient.isEmpty, !clientSide.state.contains(.sawInput), !client.isAwaited,
         !flags.contains(.rests), ending == nil, session.wantsClientBytes, outputs.toUpstream.isEmpty
       {
-        var input = ByteBuffer()
-        swap(&input, &clientInput)
-        pumpClient(&input, worker)
-        keepInput(&input, &clientInput, worker)
-      } else if !upstreamInput.isEmpty, !upstreamSide.state.contains(.sawInput), canReadUpstream {
-        var input = ByteBuffer()
-        swap(&input, &upstreamInput)
-        pumpUpstream(&input, worker)
-        keepInput(&input, &upstreamInput, worker)
+        pumpKept(from: .client, worker)
+      } else if !inputs.fromUpstream.isEmpty, !upstreamSide.state.contains(.sawInput), canReadUpstream {
+        pumpKept(from: .upstream, worker)
       } else {
         break
       }
     }
     if flags.contains(.closed) { return }
-    if spool != nil || session.exchange.spools { moveSpool(worker) }
-    if upstreamSide.state.contains(.closesWrite), outputs.toUpstream.isEmpty, clientInput.isEmpty {
+    if bodyFile.isOpen || session.exchange.spools {
+      let sends = outputs.toUpstream.isEmpty && upstream != nil && ending == nil
+      bodyFile.move(&session.exchange, sends: sends, slot: slot, worker)
+    }
+    if upstreamSide.state.contains(.closesWrite), outputs.toUpstream.isEmpty, inputs.fromClient.isEmpty {
       sent(to: .upstream, worker)
     }
     watchClient(worker)
@@ -555,5 +488,54 @@ final class Conversation {
       worker.readAgain(slot)
     }
     worker.timers.set(slot, deadline)
+  }
+
+  private func watchClient(_ worker: Worker) {
+    if let handshake, handshake.isUnderWay { return worker.update(descriptor, &interest, handshake.wants, slot) }
+    if canReadClient { clientSide.state.remove([.unwatched, .broken]) }
+    if clientSide.state.contains(.broken) {
+      // The poller will never announce that it accepts bytes. A write shows that it does not.
+      clientRoom.isAwaited = false
+      return worker.watch(stream, &interest, nil, slot)
+    }
+    var wanted: Interest = []
+    if clientSide.state.contains(.ended) {
+      wanted = []
+    } else if !clientSide.state.contains(.unwatched) {
+      wanted = .read
+    } else if session.exchange.awaitsOnlyUpstream || session.exchange.awaitsOperator || client.isAwaited,
+      !clientSide.isHalfClosed
+    {
+      wanted = .peerClosed
+    }
+    let hasMore = !outputs.toClient.isEmpty || clientRoom.isAwaited || upstreamSide.holdsPiped
+    if hasMore, !session.exchange.downloadRests { wanted.insert(.write) }
+    worker.watch(stream, &interest, wanted, slot)
+  }
+
+  private func watchUpstream(_ worker: Worker) {
+    guard let upstream else { return }
+    if canReadUpstream { upstreamSide.state.remove([.unwatched, .broken]) }
+    var wanted: Interest? = []
+    if upstreamSide.state.contains(.broken) {
+      wanted = nil
+    } else if !upstreamSide.state.contains(.ended), !upstreamSide.state.contains(.unwatched) {
+      wanted = .read
+    }
+    if !outputs.toUpstream.isEmpty || clientSide.holdsPiped { wanted?.insert(.write) }
+    worker.watch(upstream.stream, &upstream.interest, wanted, upstream.slot)
+  }
+
+  /// Nothing is watched any more.
+  func unwatch(_ worker: Worker) {
+    worker.update(descriptor, &interest, nil, slot)
+    if let upstream { worker.watch(upstream.stream, &upstream.interest, nil, upstream.slot) }
+  }
+
+  /// The connection is gone: gives back what only it has.
+  func release(_ worker: Worker) {
+    client.endLookUp()
+    client.discount(worker)
+    discountHeld(worker)
   }
 }

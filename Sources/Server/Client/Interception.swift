@@ -36,105 +36,91 @@ final class Interception: Sendable {
   }
 }
 
-/// The TLS handshake with a client, while it lasts.
-struct ClientHandshake {
-  let host: [UInt8]
-  let deadline: Int64
-  var wants: Interest
-}
+/// TLS with an intercepted client: from the leaf for its host, before the tunnel is granted, to the end of the
+/// handshake.
+final class ClientHandshake {
+  enum Step {
+    case goesOn
+    case done(isHTTP2: Bool)
+    /// What there is to say has been logged; the connection is of no more use.
+    case failed
+  }
 
-extension Conversation {
-  /// CONNECT to a host that is intercepted: grants it if there is a leaf for the host.
-  func intercept(_ worker: Worker) {
+  private let interception: Interception
+  private let leaf: Leaf
+  private let peer: SocketAddress
+  /// How long the client may take, in milliseconds.
+  private let patience: Int64
+  /// As the client wrote it.
+  private var host: [UInt8] = []
+  /// The tunnel has been granted, and the client speaks TLS.
+  private(set) var isUnderWay = false
+  private(set) var deadline = Int64.max
+  private(set) var wants = Interest.read
+
+  /// For a client that asks for the host in the workspace.
+  init(_ live: LivePolicy, peer: SocketAddress, _ worker: Worker) throws(UpstreamFailure) {
     guard let interception = live.interception else {
-      return perform(
-        session.exchange.upstreamFailed(
-          UpstreamFailure(.interceptionFailed, "No local authority is loaded; 'sallyport ca init' makes one."),
-          &worker.workspace, &outputs), worker)
+      throw UpstreamFailure(.interceptionFailed, "No local authority is loaded; 'sallyport ca init' makes one.")
     }
     switch interception.leaf(for: ReferenceIdentity(worker.workspace.decisions.host), at: worker.seconds) {
     case .failure(let fault):
-      let failure = UpstreamFailure(.interceptionFailed, "The host cannot be intercepted: \(fault).")
-      perform(session.exchange.upstreamFailed(failure, &worker.workspace, &outputs), worker)
-    case .success(let leaf):
-      self.leaf = leaf
-      perform(session.exchange.interiorOpened(&worker.workspace, &outputs), worker)
+      throw UpstreamFailure(.interceptionFailed, "The host cannot be intercepted: \(fault).")
+    case .success(let leaf): self.leaf = leaf
     }
+    self.interception = interception
+    self.peer = peer
+    patience = live.policy.configuration.timeouts.tlsHandshakeMilliseconds
   }
 
-  /// The tunnel is granted: from here on, the client speaks TLS.
-  func beginClientHandshake(_ worker: Worker) {
-    flags.remove(.startsClientHandshake)
-    guard let leaf, let interception = live.interception, let interior = session.interior,
-      let tls = TLSStream.server(
-        interception.context, descriptor, prefix: clientInput.bytes, certificate: leaf.certificate,
-        intermediate: interception.mint.intermediate, key: leaf.key, now: worker.now)
-    else { return close(worker) }
-    self.leaf = nil
-    worker.workspace.pool.reclaim(&clientInput)
-    stream.tls = tls
-    clientHandshake = ClientHandshake(
-      host: interior.host, deadline: worker.now + live.policy.configuration.timeouts.tlsHandshakeMilliseconds,
-      wants: .read)
-    continueClientHandshake(worker)
+  /// The tunnel to `host` is granted: from here on, the client speaks TLS. `prefix`: what it has already sent of it.
+  func begin(for host: [UInt8], on descriptor: Descriptor, prefix: Span<UInt8>, now: Int64) -> TLSStream? {
+    self.host = host
+    isUnderWay = true
+    deadline = now + patience
+    return TLSStream.server(
+      interception.context, descriptor, prefix: prefix, certificate: leaf.certificate,
+      intermediate: interception.mint.intermediate, key: leaf.key, now: now)
   }
 
-  func continueClientHandshake(_ worker: Worker) {
-    guard let tls = stream.tls, let handshake = clientHandshake else { return }
+  func goOn(_ tls: TLSStream, _ log: LogWriter) -> Step {
     switch tls.handshake() {
-    case .wantsRead: clientHandshake?.wants = .read
-    case .wantsWrite: clientHandshake?.wants = .write
-    case .done:
-      clientHandshake = nil
-      if tls.negotiatedProtocol == .http2 { return continueAsHTTP2(worker) }
-      session.handshakeDone(now: worker.now)
-      // The first request often comes with the end of the handshake.
-      readClient(worker)
-      guard worker.isDraining, !flags.contains(.closed) else { return }
-      // A request that has arrived, and waits for its turn or for the names of its client, is answered.
-      if !flags.contains(.rests), !identification.contains(.awaited) {
-        perform(session.drain(), worker)
-      } else {
-        session.expectLastExchange()
-      }
+    case .wantsRead: wants = .read
+    case .wantsWrite: wants = .write
+    case .done: return .done(isHTTP2: tls.negotiatedProtocol == .http2)
     case .failed(let failure):
-      noteRefusal(failure, of: handshake.host, worker)
-      close(worker)
+      noteRefusal(failure, log)
+      return .failed
     }
+    return .goesOn
   }
 
-  func giveUpClientHandshake(_ worker: Worker) {
-    if let host = clientHandshake?.host, live.interception?.noteRefusal(host) ?? false {
-      let limit = live.policy.configuration.timeouts.tlsHandshakeMilliseconds
-      worker.shared.log.event(
-        .warning,
-        "a client at \(text(of: peer)) did not finish the TLS handshake for \(host.span.string) within \(limit) ms")
-    }
-    close(worker)
+  /// The client has had its time.
+  func giveUp(_ log: LogWriter) {
+    guard interception.noteRefusal(host) else { return }
+    log.event(
+      .warning,
+      "a client at \(AdminResources.text(peer)) did not finish the TLS handshake for \(host.span.string) within "
+        + "\(patience) ms")
   }
 
   /// A client that does not trust the authority sends an alert, and then nothing more.
-  private func noteRefusal(_ failure: TLSFailure, of host: [UInt8], _ worker: Worker) {
-    guard live.interception?.noteRefusal(host) ?? false else { return }
+  private func noteRefusal(_ failure: TLSFailure, _ log: LogWriter) {
+    guard interception.noteRefusal(host) else { return }
+    let client = AdminResources.text(peer)
     let what =
       switch failure.kind {
       case .alert(let number):
-        "a client at \(text(of: peer)) refused the certificate of the local authority for \(host.span.string) "
+        "a client at \(client) refused the certificate of the local authority for \(host.span.string) "
           + "(alert \(number), \(failure.text)); "
           + "'sallyport env' names the variables and 'sallyport ca export' the certificate for its trust store"
       case .closed:
-        "a client at \(text(of: peer)) left the TLS handshake for \(host.span.string), as one does that does not trust the "
+        "a client at \(client) left the TLS handshake for \(host.span.string), as one does that does not trust the "
           + "local authority; see 'sallyport env' and 'sallyport ca export'"
       case .protocolError, .refusedByJudge:
-        "the TLS handshake with a client at \(text(of: peer)) for \(host.span.string) failed: \(failure.text)"
+        "the TLS handshake with a client at \(client) for \(host.span.string) failed: \(failure.text)"
       }
-    worker.shared.log.event(.warning, what)
-  }
-
-  func text(of address: SocketAddress) -> String {
-    var text = ByteBuffer()
-    text.append(address)
-    return text.bytes.string
+    log.event(.warning, what)
   }
 }
 

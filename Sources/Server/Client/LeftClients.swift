@@ -8,7 +8,6 @@
 // The kernel is asked when the FIN is seen, possibly a moment before the socket loses its owner, and again before
 // anything is sent. A client on another machine shows nothing more than its FIN. Tests: test_left_clients.py.
 
-import Session
 import Transport
 
 extension SocketOwners {
@@ -18,23 +17,4 @@ extension SocketOwners {
     if case .gone = owner(of: connection, now: now) { return true }
     return false
   }
-}
-
-extension Conversation {
-  func hasLeft(_ worker: Worker) -> Bool { worker.owners.hasLeft(connection, now: worker.now) }
-
-  /// An upstream is ready for the request. If the client has left meanwhile, the request is over, and the upstream is
-  /// free for the next one. Only a request that has waited is checked, even if for less than a millisecond. One that
-  /// has not waited is sent as if there were no proxy. `hasEarly`: the upstream has already sent bytes, which would be
-  /// taken for the response to the next request.
-  func leavesQueue(_ upstream: Upstream, hasEarly: Bool = false, _ worker: Worker) -> Bool {
-    let hasWaited = worker.workspace.turnMicroseconds > session.exchange.record.begunMicroseconds
-    guard hasWaited || isHalfClosed, hasLeft(worker) else { return false }
-    if session.exchange.isTunnel || hasEarly { worker.close(upstream) } else { worker.keep(upstream) }
-    endLeft(worker)
-    return true
-  }
-
-  /// Ends the exchange of a client that is gone.
-  func endLeft(_ worker: Worker) { perform(session.clientFailed(), worker) }
 }

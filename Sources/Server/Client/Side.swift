@@ -1,6 +1,7 @@
 // The two ends of a conversation: the client's, and that of the upstream that serves it. Both work alike: bytes are
 // read at one, shown to the exchange, and sent to the other, or move there through a pipe without being copied.
 
+import Bytes
 import Transport
 
 enum End {
@@ -9,7 +10,7 @@ enum End {
   var other: End { self == .client ? .upstream : .client }
 }
 
-/// The state of one end, apart from its stream and its buffers.
+/// The state of one end, apart from its stream and what was read from it.
 struct Side {
   struct State: OptionSet {
     let rawValue: UInt8
@@ -33,6 +34,8 @@ struct Side {
   private(set) var pipe: Pipe? = nil
   /// Bytes in the pipe.
   var piped = 0
+  /// It announced its end of stream while the proxy was not reading from it.
+  var isHalfClosed = false
 
   var holdsPiped: Bool { piped > 0 }
 
@@ -42,6 +45,19 @@ struct Side {
     return pipe
   }
 
+  /// Takes out what is in the pipe; returns how many bytes there were.
+  mutating func emptyPipe(into buffer: inout ByteBuffer) -> Int {
+    guard let pipe else { return 0 }
+    var taken = 0
+    while taken < piped {
+      buffer.reserve(piped - taken)
+      guard case .moved(let moved) = pipe.readEnd.read(into: &buffer) else { break }
+      taken += moved
+    }
+    piped = 0
+    return taken
+  }
+
   mutating func givePipeBack(_ pool: inout PipePool) {
     if let pipe { pool.give(pipe, holding: piped) }
     pipe = nil
@@ -49,18 +65,50 @@ struct Side {
   }
 }
 
-extension Conversation {
-  // Values are read and written whole: a coroutine that lends them would be allocated for each access.
-  subscript(end: End) -> Side {
-    get { end == .client ? clientSide : upstreamSide }
-    set {
-      switch end {
-      case .client: clientSide = newValue
-      case .upstream: upstreamSide = newValue
-      }
+/// Bytes that were read from either end and not used yet.
+struct Inputs: ~Copyable {
+  /// Least room for a read into a buffer that already holds bytes.
+  static let leastReadBytes = 1024
+
+  var fromClient = ByteBuffer()
+  var fromUpstream = ByteBuffer()
+
+  func isEmpty(of end: End) -> Bool { end == .client ? fromClient.isEmpty : fromUpstream.isEmpty }
+
+  /// A buffer to read into: what is kept of this end, or a block with `room`.
+  mutating func take(from end: End, _ room: Int, _ pool: inout BufferPool) -> ByteBuffer {
+    if isEmpty(of: end) { return pool.take(room) }
+    var input = takeAll(from: end)
+    if input.tailRoom < Self.leastReadBytes { input.reserve(max(Self.leastReadBytes, input.count)) }
+    return input
+  }
+
+  mutating func takeAll(from end: End) -> ByteBuffer {
+    var input = ByteBuffer()
+    switch end {
+    case .client: swap(&input, &fromClient)
+    case .upstream: swap(&input, &fromUpstream)
+    }
+    return input
+  }
+
+  /// Keeps what is left of `input` in a block of fitting size.
+  mutating func keep(_ input: inout ByteBuffer, from end: End, _ pool: inout BufferPool) {
+    switch end {
+    case .client: Self.keep(&input, in: &fromClient, &pool)
+    case .upstream: Self.keep(&input, in: &fromUpstream, &pool)
     }
   }
 
-  /// nil without an upstream.
-  func stream(of end: End) -> ByteStream? { end == .client ? stream : upstream?.stream }
+  private static func keep(_ input: inout ByteBuffer, in kept: inout ByteBuffer, _ pool: inout BufferPool) {
+    if !input.isEmpty {
+      if input.capacity >= Worker.readBytes, input.count < input.capacity / 2 {
+        kept = pool.take(input.count)
+        kept.append(contentsOf: input)
+      } else {
+        swap(&input, &kept)
+      }
+    }
+    pool.reclaim(&input)
+  }
 }

@@ -262,33 +262,6 @@ extension Worker {
   }
 }
 
-extension Conversation {
-  /// The owner of this connection. The kernel is asked once.
-  func knownIdentity(_ worker: Worker) -> Claimant {
-    if let identity { return identity }
-    let found = worker.identity(of: connection)
-    if found == nil { identification.insert(.left) }
-    let identity = found ?? Claimant(IPAddress(peer))
-    self.identity = identity
-    return identity
-  }
-
-  func countIdentity(_ worker: Worker) {
-    if isStream || flags.contains(.closed) || identification.contains(.counted) { return }
-    worker.shared.places.count(knownIdentity(worker))
-    identification.insert(.counted)
-  }
-
-  /// Gives up its place: another client waits that has less.
-  func displace(_ worker: Worker) {
-    if flags.contains(.closed) { return }
-    if clientHandshake != nil { return close(worker) }
-    if ending == nil { perform(session.displaced(), worker) }
-    giveUpSending(worker, .displaced)
-    if !flags.contains(.closed) { close(worker) }
-  }
-}
-
 extension Worker {
   /// The client that a connection counts for; nil if it is gone. A subordinate user counts as its owner, who may have
   /// tens of thousands of them.

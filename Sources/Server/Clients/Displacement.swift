@@ -82,30 +82,27 @@ extension Worker {
   }
 }
 
-extension Conversation {
-  /// Called before bytes that may belong to a held body. Even if everything is taken, the client gets what is left of
-  /// its share if others have more than theirs. They give it back in the next turn.
-  func prepareToHold(_ worker: Worker) {
-    session.exchange.client.heldOverdraft = 0
-    guard worker.heldIsShort else { return }
+/// How much of the memory for held bodies counts for the client of one conversation.
+struct HeldAccount {
+  private(set) var bytes = 0
+
+  /// By how much the next bytes may exceed the memory that is left. Even if everything is taken, the client gets what is
+  /// left of its share if others have more than theirs. They give it back in the next turn.
+  static func overdraft(of identity: Claimant, _ worker: Worker) -> Int {
     let limits = worker.policy.configuration.limits
-    let identity = knownIdentity(worker)
-    session.exchange.client.heldOverdraft = worker.shared.heldShares.withLock { shares in
+    return worker.shared.heldShares.withLock { shares in
       guard shares.whoYields(to: identity, of: limits.heldBodiesBytes, share: limits.share) != nil else { return 0 }
       let allowance = Shares<Claimant>.allowance(of: limits.heldBodiesBytes, share: limits.share)
       return allowance - shares.held(by: identity)
     }
   }
 
-  /// Called afterwards: counts what is held for the client, and informs the client that has to give some back.
-  func accountHeld(_ worker: Worker) {
-    let held = session.exchange.heldBytes
-    guard held != accountedHeld else { return }
-    let identity = knownIdentity(worker)
+  /// Counts what is held for the client now, and informs the client that has to give some back.
+  mutating func count(_ held: Int, of identity: Claimant, _ worker: Worker) {
     let limits = worker.policy.configuration.limits
     let isShort = worker.shared.heldBytes.count > limits.heldBodiesBytes
-    let before = accountedHeld
-    accountedHeld = held
+    let before = bytes
+    bytes = held
     let greediest: Claimant? = worker.shared.heldShares.withLock { shares in
       if held > before {
         shares.take(held - before, for: identity)
@@ -120,19 +117,10 @@ extension Conversation {
     for mailbox in worker.shared.mailboxes { mailbox.post(.yieldHeldBody(greediest)) }
   }
 
-  func discountHeld(_ worker: Worker) {
-    guard accountedHeld > 0, let identity else { return }
-    worker.shared.heldShares.withLock { $0.giveBack(accountedHeld, of: identity) }
-    accountedHeld = 0
-  }
-
-  fileprivate var mayGiveUpHeld: Bool { session.exchange.heldBytes > 0 && !session.exchange.yieldsHeld }
-
-  fileprivate func giveUpHeld(_ worker: Worker) {
-    // All of it is in the output already.
-    if ending != nil { return displace(worker) }
-    perform(session.exchange.giveUpHeld(&worker.workspace, &outputs), worker)
-    accountHeld(worker)
-    settle(worker)
+  /// Nothing is held any more.
+  mutating func giveBack(of identity: Claimant?, _ worker: Worker) {
+    guard bytes > 0, let identity else { return }
+    worker.shared.heldShares.withLock { $0.giveBack(bytes, of: identity) }
+    bytes = 0
   }
 }

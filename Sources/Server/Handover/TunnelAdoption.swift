@@ -49,42 +49,20 @@ extension Worker {
   }
 }
 
-extension Conversation {
-  fileprivate func resume(_ tunnel: StoredTunnel, _ worker: Worker) {
-    let state = tunnel.state
-    session = Session(
-      resuming: state, policy: live.policy, in: worker.rooms, now: worker.now, &worker.workspace, &outputs)
-    if state.ends.contains(.clientEnded) { clientSide.state.insert(.ended) }
-    if state.ends.contains(.upstreamEnded) { upstreamSide.state.insert(.ended) }
-    if state.ends.contains(.closesClientWrite) { clientSide.state.insert(.closesWrite) }
-    if state.ends.contains(.closesUpstreamWrite) { upstreamSide.state.insert(.closesWrite) }
-    let upstream = takeBack(tunnel, worker)
-    session.exchange.beginPace(on: upstream.way.link, owing: outputs.toUpstream.count, now: worker.now)
-    guard worker.register(descriptor, .read, slot), worker.register(upstream.descriptor, .read, upstream.slot) else {
-      return shutDown(worker)
-    }
-    flush(to: .client, worker)
-    if !self.flags.contains(.closed), self.upstream != nil {
-      if outputs.toUpstream.isEmpty { sent(to: .upstream, worker) } else { flush(to: .upstream, worker) }
-    }
-    settle(worker)
-  }
-
-  private func takeBack(_ tunnel: StoredTunnel, _ worker: Worker) -> Upstream {
-    guard let host = tunnel.state.canonicalHost else { preconditionFailure("a record without a host was accepted") }
+extension StoredTunnel {
+  /// Its upstream, as if it had just been reached.
+  func takeBack(_ worker: Worker) -> Upstream {
+    guard let host = state.canonicalHost else { preconditionFailure("a record without a host was accepted") }
     worker.workspace.decisions.host = host
     // Whichever route it has, no other connection will be opened for it.
     let route = worker.onlyDirect[0]
-    let destination = worker.acquireDestination(port: tunnel.state.port, nil, by: route)
-    let place = tunnel.state.upstream
+    let destination = worker.acquireDestination(port: state.port, nil, by: route)
+    let place = state.upstream
     let candidate = Candidate(
       address: SocketAddress(place.address, port: place.port), path: worker.paths.path(to: place.address))
-    let line = Line(slot: worker.occupy(.free), candidate, tunnel.upstream, interest: .read)
+    let line = Line(slot: worker.occupy(.free), candidate, upstream, interest: .read)
     let upstream = worker.adopt(line, destination, by: route)
-    upstream.holdsPlace = tunnel.holdsPlace
-    upstream.owner = self
-    self.upstream = upstream
-    self.destination = destination
+    upstream.holdsPlace = holdsPlace
     return upstream
   }
 }

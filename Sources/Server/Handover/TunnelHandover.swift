@@ -10,66 +10,30 @@ import Bytes
 import Session
 import Transport
 
-extension Conversation {
-  var canBeHandedOver: Bool {
-    session.exchange.isPlainTunnel && ending == nil && clientHandshake == nil && !flags.contains(.closed)
-      && stream.isBare
-      && upstream?.stream.isBare ?? false && destination != nil
+extension StoredTunnel {
+  /// The tunnel of a conversation that can be handed over, from whose sockets nothing is read any more. nil: too much
+  /// waits to be sent.
+  fileprivate init?(of conversation: Conversation) {
+    guard let upstream = conversation.upstream, let destination = conversation.search.destination,
+      var state = conversation.session.exchange.tunnelState(
+        client: TunnelState.Place(IPAddress(conversation.peer), port: conversation.peer.port),
+        host: destination.host, text: conversation.outputs.text.bytes)
+    else { return nil }
+    state.toClient = conversation.outputs.toClient.bytes.array
+    state.toUpstream = conversation.outputs.toUpstream.bytes.array
+    guard max(state.toClient.count, state.toUpstream.count) <= TunnelState.longestPending else { return nil }
+    if conversation.clientSide.state.contains(.closesWrite) { state.ends.insert(.closesClientWrite) }
+    if conversation.upstreamSide.state.contains(.closesWrite) { state.ends.insert(.closesUpstreamWrite) }
+    self.init(state: state, client: conversation.descriptor, upstream: upstream.descriptor)
   }
 
-  /// Gives a copy of the tunnel to systemd; nil: this is not such a tunnel, or copying failed. From here on none of its
-  /// bytes may move.
-  fileprivate func handOver(_ worker: Worker) -> DescriptorParcel? {
-    guard canBeHandedOver, let upstream, let destination else { return nil }
-    gatherWaiting(worker)
-    guard
-      var state = session.exchange.tunnelState(
-        client: TunnelState.Place(IPAddress(peer), port: peer.port), host: destination.host,
-        text: outputs.text.bytes)
-    else { return nil }
-    state.toClient = Array(outputs.toClient.bytes)
-    state.toUpstream = Array(outputs.toUpstream.bytes)
-    guard max(state.toClient.count, state.toUpstream.count) <= TunnelState.longestPending else { return nil }
-    if clientSide.state.contains(.closesWrite) { state.ends.insert(.closesClientWrite) }
-    if upstreamSide.state.contains(.closesWrite) { state.ends.insert(.closesUpstreamWrite) }
-    guard let packed = StoredTunnel(state: state, client: descriptor, upstream: upstream.descriptor).pack() else {
-      return nil
-    }
+  /// Gives a copy of the tunnel to systemd; nil: copying failed.
+  fileprivate func handOver() -> DescriptorParcel? {
+    guard let packed = pack() else { return nil }
     defer { packed.parcel.close() }
     if Systemd.store(packed.parcel, as: StoredTunnel.name) { return packed }
     packed.receipt.close()
     return nil
-  }
-
-  /// All that has been read from one side and not yet sent to the other, in the order of arrival: first what waits to
-  /// be sent, then what is in a pipe or was not looked at.
-  private func gatherWaiting(_ worker: Worker) {
-    if let pipe = upstreamSide.pipe, upstreamSide.holdsPiped {
-      session.exchange.upstreamForwarded(pipe.empty(upstreamSide.piped, into: &outputs.toClient), now: worker.now)
-      upstreamSide.piped = 0
-    }
-    if !upstreamInput.isEmpty {
-      outputs.toClient.append(contentsOf: upstreamInput)
-      session.exchange.upstreamForwarded(upstreamInput.count, now: worker.now)
-      worker.workspace.pool.reclaim(&upstreamInput)
-    }
-    if let pipe = clientSide.pipe, clientSide.holdsPiped {
-      session.exchange.clientForwarded(pipe.empty(clientSide.piped, into: &outputs.toUpstream), now: worker.now)
-      clientSide.piped = 0
-    }
-    if !clientInput.isEmpty {
-      if !session.exchange.dropsRequest { outputs.toUpstream.append(contentsOf: clientInput) }
-      session.exchange.clientForwarded(clientInput.count, now: worker.now)
-      worker.workspace.pool.reclaim(&clientInput)
-    }
-  }
-
-  /// systemd has the tunnel: here it ends without a word to either side.
-  fileprivate func leave(_ worker: Worker) {
-    // Closed here, the sockets stay open there, and the poller would go on reporting events for them.
-    worker.update(descriptor, &interest, nil, slot)
-    if let upstream { worker.watch(upstream.stream, &upstream.interest, nil, upstream.slot) }
-    close(worker)
   }
 }
 
@@ -96,7 +60,10 @@ extension Worker {
     guard handsOver else { return }
     var given: [(conversation: Conversation, packed: DescriptorParcel)] = []
     for case .client(let conversation) in occupants {
-      guard let packed = conversation.handOver(self) else { continue }
+      guard conversation.canBeHandedOver else { continue }
+      // From here on none of its bytes may move.
+      conversation.gatherWaiting(self)
+      guard let packed = StoredTunnel(of: conversation)?.handOver() else { continue }
       given.append((conversation, packed))
     }
     if given.isEmpty { return }
@@ -112,24 +79,5 @@ extension Worker {
       packed.receipt.close()
     }
     shared.reports.post(.handedOver(kept))
-  }
-}
-
-extension Pipe {
-  /// Takes out the `count` bytes that are in it; returns how many there were.
-  fileprivate func empty(_ count: Int, into buffer: inout ByteBuffer) -> Int {
-    var taken = 0
-    while taken < count {
-      buffer.reserve(count - taken)
-      guard case .moved(let moved) = readEnd.read(into: &buffer) else { break }
-      taken += moved
-    }
-    return taken
-  }
-}
-
-extension Array where Element == UInt8 {
-  fileprivate init(_ bytes: Span<UInt8>) {
-    self = bytes.withUnsafeBufferPointer { Array($0) }
   }
 }

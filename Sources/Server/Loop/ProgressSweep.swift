@@ -60,21 +60,10 @@ extension Worker {
       let record = conversation.session.exchange.record
       let age = record.microseconds(until: now, workspace.turnMicroseconds) / 1000
       if progress.tells(slot, record.reference, bytes: record.bytesIn &+ record.bytesOut, ageMilliseconds: age) {
-        conversation.tellProgress(ageMilliseconds: age, self)
+        conversation.session.exchange.tellProgress(ageMilliseconds: age, self)
         room -= 1
       }
     }
     return .progress
-  }
-}
-
-extension Conversation {
-  func tellProgress(ageMilliseconds: Int64, _ worker: Worker) {
-    let record = session.exchange.record
-    worker.shared.events.post(
-      .progress, about: subject,
-      AdminResources.progress(
-        record, rule: session.exchange.rule?.name, expectedIn: session.exchange.expectedBytesIn,
-        expectedOut: session.exchange.expectedBytesOut, ageMilliseconds: ageMilliseconds))
   }
 }

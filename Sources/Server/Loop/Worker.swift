@@ -387,7 +387,7 @@ final class Worker {
       guard case .origin(let line) = endpoint.peer else { continue }
       if !(line.destination.security.map(live.contains) ?? true) || !line.route.isInForce { endpoint.retire() }
     }
-    for case .client(let conversation) in occupants where conversation.waiter != nil {
+    for case .client(let conversation) in occupants where conversation.question.isAsked {
       conversation.withdrawIfDenied(self)
     }
   }
@@ -483,9 +483,8 @@ final class Worker {
     statistics.clientsAccepted += 1
     clients += 1
     let slot = occupy(.free)
-    let conversation = Conversation(slot: slot, connection, self)
+    let conversation = Conversation(slot: slot, connection, of: ClientIdentity(identity), self)
     occupants[slot] = .client(conversation)
-    conversation.identity = identity
     countClient(conversation)
     guard register(connection.descriptor, .read, slot) else {
       conversation.close(self)

@@ -169,7 +169,7 @@ final class Connector {
     if refusesParent(worker) { return }
     guard let identity, !hasPlace else { return findKept(worker) }
     if let stream = takeStream(worker) { return handOver(stream, worker) }
-    if conversation.identification.contains(.left) { return conversation.endLeft(worker) }
+    if conversation.client.hasLeft { return conversation.endLeft(worker) }
     enter(identity, worker)
   }
 

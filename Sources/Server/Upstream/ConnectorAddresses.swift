@@ -19,7 +19,7 @@ extension Connector {
     } else {
       guard let conversation else { return }
       let client = conversation.knownIdentity(worker)
-      if conversation.identification.contains(.left) { return conversation.endLeft(worker) }
+      if conversation.client.hasLeft { return conversation.endLeft(worker) }
       stage = .naming
       let slot = self.slot
       let generation = worker.generation(slot)
