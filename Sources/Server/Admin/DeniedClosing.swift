@@ -90,29 +90,3 @@ extension Conversation {
     if !flags.contains(.closed) { settle(worker) }
   }
 }
-
-extension AdminServer {
-  /// POST /v1/reload?close_denied=true
-  func reload(_ request: AdminRequest, _ connection: AdminConnection) {
-    let wantsText = connection.wantsText
-    switch AdminQuery.values(of: "close_denied", in: request.query) {
-    case .success([]): connection.write(reload(wantsText: wantsText))
-    case .success(["true"]):
-      let page = reload(wantsText: wantsText)
-      guard page.status == 200 else { return connection.write(page) }
-      // After the policy in each loop's mailbox.
-      inquire(.closeDenied, .closedDenied(page), connection)
-    case .success, .failure: refuse(400, "expected close_denied=true in the query", connection)
-    }
-  }
-
-  func closedDenied(_ answers: [Answer], after page: AdminPage, wantsText: Bool) -> AdminPage {
-    let count = answers.reduce(0) { sum, answer in
-      if case .cancelled(let count) = answer { sum + count } else { sum }
-    }
-    guard case .text(let text) = page.body else { return page }
-    return wantsText
-      ? .text(text + "ended \(count) that the policy now denies\n")
-      : .json(.object([("rules", .number(host.state.policy.rules.count)), ("closed", .number(count))]))
-  }
-}

@@ -33,6 +33,11 @@ enum Answer: Sendable {
   /// The number of exchanges and tunnels that were ended.
   case cancelled(Int)
   case flushed(FlushedThings)
+
+  /// How many exchanges and tunnels the loops have ended.
+  static func cancelledCount(_ answers: [Answer]) -> Int {
+    answers.reduce(0) { sum, answer in if case .cancelled(let count) = answer { sum + count } else { sum } }
+  }
 }
 
 /// One client's connection, as GET /v1/connections shows it.

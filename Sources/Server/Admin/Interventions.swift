@@ -1,5 +1,5 @@
-// Interventions of an operator: POST /v1/cancel ends exchanges and tunnels, POST /v1/flush drops what is kept for later
-// requests. Each loop does its part in its turn. Tests: Tests/EndToEndTests/test_interventions.py.
+// What one loop does when an operator intervenes (InterventionResources): it ends exchanges and tunnels, or drops what
+// is kept for later requests. Tests: Tests/EndToEndTests/test_interventions.py.
 
 import Bytes
 import Policy
@@ -72,50 +72,5 @@ extension Conversation {
     let target = outputs.text.string(session.exchange.record.target)
     guard case .success(let request) = NamedRequest.read(method: "GET", url: target) else { return nil }
     return request.host.bytes.span.string
-  }
-}
-
-extension AdminServer {
-  /// POST /v1/cancel?ref=…, host=…, rule=…, user=…
-  func cancel(_ request: AdminRequest, _ connection: AdminConnection) {
-    guard let who = filter(of: request, connection), let hosts = single("host", of: request, connection) else { return }
-    let selection = CancelSelection(who: who, host: hosts.first?.lowercased())
-    if AdminQuery.names(in: request.query).isEmpty {
-      return refuse(400, "expected what to end: 'ref', 'host', 'rule' or 'user' in the query", connection)
-    }
-    inquire(.cancel(selection), .cancelled, connection)
-  }
-
-  /// 404 if nothing matched: the command then fails.
-  func cancelled(_ answers: [Answer], wantsText: Bool) -> AdminPage {
-    let count = answers.reduce(0) { sum, answer in
-      if case .cancelled(let count) = answer { sum + count } else { sum }
-    }
-    if count == 0 {
-      let detail = "nothing of the kind is under way"
-      return wantsText ? .text(detail + "\n", status: 404) : .problem(404, detail)
-    }
-    return wantsText
-      ? .text("ended \(String.counted(count, "request or tunnel", "requests and tunnels"))\n")
-      : .json(.object([("cancelled", .number(count))]))
-  }
-
-  func flush(_ connection: AdminConnection) {
-    // A separate thread looks names up.
-    shared.resolver.networkChanged()
-    inquire(.flush, .flushed, connection)
-  }
-
-  func flushed(_ answers: [Answer], wantsText: Bool) -> AdminPage {
-    var sum = FlushedThings()
-    for case .flushed(let things) in answers {
-      sum.connections += things.connections
-      sum.sessions += things.sessions
-    }
-    return wantsText
-      ? .text(
-        "dropped \(String.counted(sum.connections, "kept connection")), "
-          + "\(String.counted(sum.sessions, "TLS session")), and all names\n")
-      : .json(.object([("connections", .number(sum.connections)), ("tls_sessions", .number(sum.sessions))]))
   }
 }
