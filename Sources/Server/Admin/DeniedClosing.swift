@@ -10,34 +10,33 @@ import Transport
 /// How far a loop has got.
 struct DeniedClosing {
   /// How many connections are checked in one turn: deciding one takes some ten microseconds.
-  static let slotsPerTurn = 32
+  private static let slotsPerTurn = 32
 
   /// The requests of the admin API that wait for the end of it.
-  var inquiries: [UInt64]
-  var next = 0
-  var closed = 0
-}
+  private(set) var inquiries: [UInt64]
+  private var next = 0
+  private(set) var closed = 0
 
-extension Worker {
-  func continueClosing() {
-    guard var closing else { return }
-    let end = min(occupants.count, closing.next + DeniedClosing.slotsPerTurn)
-    for slot in closing.next..<end {
-      guard case .client(let conversation) = occupants[slot],
-        let denial = conversation.cannotBeDecided ? "it" : conversation.denialNow(self)
+  init(_ inquiry: UInt64) { inquiries = [inquiry] }
+
+  /// Starts again, with a newer policy.
+  mutating func startAgain(for inquiry: UInt64) {
+    inquiries.append(inquiry)
+    next = 0
+  }
+
+  /// Checks some connections. Returns whether all have been checked.
+  mutating func proceed(_ worker: Worker) -> Bool {
+    let end = min(worker.slots.occupants.count, next + Self.slotsPerTurn)
+    for slot in next..<end {
+      guard case .client(let conversation) = worker.slots.occupants[slot],
+        let denial = conversation.cannotBeDecided ? "it" : conversation.denialNow(worker)
       else { continue }
-      conversation.endDenied(by: denial, self)
-      closing.closed += 1
+      conversation.endDenied(by: denial, worker)
+      closed += 1
     }
-    closing.next = end
-    if end < occupants.count {
-      self.closing = closing
-      return
-    }
-    self.closing = nil
-    for inquiry in closing.inquiries {
-      shared.reports.post(.answered(worker: index, .cancelled(closing.closed), inquiry: inquiry))
-    }
+    next = end
+    return end >= worker.slots.occupants.count
   }
 }
 

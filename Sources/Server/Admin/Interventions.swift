@@ -11,6 +11,19 @@ struct CancelSelection: Sendable {
   var who = EventFilter()
   /// A host in lower case, as in the log.
   var host: String? = nil
+
+  /// Ends what is selected in one loop, and returns how much.
+  func endAll(_ worker: Worker) -> Int {
+    var count = 0
+    // Ending one may close another.
+    for slot in worker.slots.occupants.indices {
+      guard case .client(let conversation) = worker.slots.occupants[slot], conversation.isMeant(by: self),
+        conversation.cancel(worker)
+      else { continue }
+      count += 1
+    }
+    return count
+  }
 }
 
 /// What was dropped.
@@ -19,43 +32,6 @@ struct FlushedThings: Sendable {
   var connections = 0
   /// TLS sessions that could have been resumed.
   var sessions = 0
-}
-
-extension Worker {
-  /// Ends the selected exchanges and returns how many.
-  func cancel(_ selection: CancelSelection) -> Int {
-    var count = 0
-    // Ending one may close another.
-    for slot in occupants.indices {
-      guard case .client(let conversation) = occupants[slot], conversation.isMeant(by: selection),
-        conversation.cancel(self)
-      else { continue }
-      count += 1
-    }
-    return count
-  }
-
-  /// The next request looks up its host again, and opens a connection with a full handshake.
-  func flush() -> FlushedThings {
-    var things = FlushedThings()
-    for slot in occupants.indices {
-      switch occupants[slot] {
-      case .upstream(let upstream) where upstream.owner == nil:
-        dropIdle(upstream)
-        things.connections += 1
-      case .http2(let endpoint):
-        guard case .origin = endpoint.peer else { continue }
-        if endpoint.isUnused { things.connections += 1 }
-        endpoint.retire()
-      default: continue
-      }
-    }
-    things.sessions = sessions.count
-    sessions.removeAll { _ in true }
-    probes.removeAll { _ in true }
-    forgetNames()
-    return things
-  }
 }
 
 extension Conversation {

@@ -6,6 +6,7 @@ import Cache
 import HTTP1
 import Policy
 import Session
+import Transport
 
 final class Caching {
   /// Whether the disk was asked for what memory does not have.
@@ -117,21 +118,19 @@ enum FlightOutcome: Sendable {
   /// The exchange that led it is gone: another one takes over.
   case leaderless
   case failed(UpstreamFailure)
-}
 
-extension Worker {
   /// Gives up the place that a waiter had at the content.
-  func release(_ reader: Content.Reader, from outcome: FlightOutcome) {
-    guard case .answer(let answer, _) = outcome else { return }
+  func release(_ reader: Content.Reader, _ mailboxes: [Mailbox<WorkerMessage>]) {
+    guard case .answer(let answer, _) = self else { return }
     let left = answer.content.leave(reader)
-    if left.isLast || left.wakesFetch { shared.tellFetch(of: answer) }
+    if left.isLast || left.wakesFetch { answer.wakeFetch(mailboxes) }
   }
 }
 
-extension SharedState {
-  /// A reader of an answer that is being fetched has left, or has caught up.
-  func tellFetch(of answer: StoredAnswer) {
-    guard let fetch = answer.content.fetch else { return }
+extension StoredAnswer {
+  /// A reader has left, or has caught up: the fetch in one of the loops is told, if it is under way.
+  func wakeFetch(_ mailboxes: [Mailbox<WorkerMessage>]) {
+    guard let fetch = content.fetch else { return }
     mailboxes[fetch.worker].post(.readersMoved(slot: fetch.slot, generation: fetch.generation))
   }
 }

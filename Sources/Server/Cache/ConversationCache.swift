@@ -41,7 +41,7 @@ extension Conversation {
         caching.stored = answer
         caching.forward = .stale
       case .stale(let refreshes):
-        if refreshes { worker.refresh(answer, for: self) }
+        if refreshes { caching.refresh(answer, for: self, worker) }
         if serve(answer, .stale, worker) { return true }
       case .ask(let forward):
         caching.stored = answer
@@ -314,7 +314,7 @@ extension Conversation {
     switch errand {
     case .inheritance(let caching, let line):
       // The policy in force no longer allows it.
-      worker.close(line)
+      worker.upstreams.close(line, worker)
       endFlight(caching, .leaderless, worker)
     case .resumption(let fetch): fetch.couldNotGoOn(mayTryAgain: true)
     case .refresh(let key): live.cache?.with { $0.endRefresh(key) }
@@ -344,7 +344,7 @@ extension Conversation {
       outputs.toUpstream.isEmpty, caching.cache.with({ $0.followers(of: flight, caching.key) }) > 0
     {
       upstream = nil
-      worker.inherit(caching, line, from: self)
+      caching.bequeath(line, from: self, worker)
       return
     }
     // What ended the first request alone, an operator, the policy or its own limits, says nothing about the others.

@@ -258,9 +258,9 @@ extension Conversation {
     worker.workspace.pool.reclaim(&upstreamInput)
     line.owner = nil
     if keeps, outputs.toUpstream.isEmpty {
-      worker.keep(line, idle: session.exchange.timeouts.upstreamIdleMilliseconds)
+      worker.upstreams.keep(line, idle: session.exchange.timeouts.upstreamIdleMilliseconds, worker)
     } else {
-      worker.close(line)
+      worker.upstreams.close(line, worker)
     }
   }
 

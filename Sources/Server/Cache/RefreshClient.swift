@@ -71,46 +71,22 @@ struct Repetition {
     identification = conversation.identification.subtracting(.counted)
     identity = conversation.identity
   }
-}
 
-extension Worker {
-  /// Asks the origin for the answer that `conversation` has just got from the store, unless that is already being asked
-  /// for.
-  func refresh(_ answer: StoredAnswer, for conversation: Conversation) {
-    // Of a URL that is only known in part, no one can ask again.
-    guard let caching = conversation.caching, !isDraining, !conversation.session.exchange.isTextCut,
-      caching.cache.with({ !$0.isFlying(answer.key) && $0.beginRefresh(answer.key) })
-    else { return }
-    repeated(Repetition(of: caching, by: conversation), for: .refresh(answer.key)).begin(self)
-  }
-
-  /// The client that asked first has left. Others wait for the answer to its request, which has been sent on `line`.
-  func inherit(_ caching: Caching, _ line: Upstream, from conversation: Conversation) {
-    let heir = repeated(Repetition(of: caching, by: conversation), for: .inheritance(caching, line))
-    line.owner = heir
-    if let flight = caching.leads {
-      let reader = Content.Reader(worker: index, slot: heir.slot, generation: generation(heir.slot))
-      caching.cache.with { $0.inherit(flight, caching.key, by: reader) }
-    }
-    heir.begin(self)
-  }
-
-  /// A conversation without a client that repeats the request.
-  func repeated(_ repetition: Repetition, for errand: Errand) -> Conversation {
-    let slot = occupy(.free)
+  /// A conversation without a client that repeats the request. The caller begins it.
+  func conversation(for errand: Errand, _ worker: Worker) -> Conversation {
+    let slot = worker.occupy(.free)
     let isForRest = if case .resumption = errand { true } else { false }
     let client = RefreshClient(
-      repetition.caching.repeatedRequest(isInTunnel: repetition.origin.interior != nil), isForRest: isForRest)
-    let repeating = Conversation(
-      slot: slot, repetition.connection, over: ByteStream(client, by: repetition.descriptor), self)
+      caching.repeatedRequest(isInTunnel: origin.interior != nil), isForRest: isForRest)
+    let repeating = Conversation(slot: slot, connection, over: ByteStream(client, by: descriptor), worker)
     repeating.errand = errand
-    repeating.session.origin = repetition.origin
+    repeating.session.origin = origin
     repeating.session.origin.wire = .http11
-    repeating.session.origin.tunnelIsUnchecked = repetition.origin.interior != nil
+    repeating.session.origin.tunnelIsUnchecked = origin.interior != nil
     repeating.session.expectLastExchange()
-    repeating.identification = repetition.identification
-    repeating.identity = repetition.identity
-    reoccupy(slot, .client(repeating))
+    repeating.identification = identification
+    repeating.identity = identity
+    worker.reoccupy(slot, .client(repeating))
     return repeating
   }
 }
@@ -123,6 +99,27 @@ extension Conversation {
 }
 
 extension Caching {
+  /// Asks the origin for the answer that `conversation` has just got from the store, unless that is already being asked
+  /// for.
+  func refresh(_ answer: StoredAnswer, for conversation: Conversation, _ worker: Worker) {
+    // Of a URL that is only known in part, no one can ask again.
+    guard !worker.isDraining, !conversation.session.exchange.isTextCut,
+      cache.with({ !$0.isFlying(answer.key) && $0.beginRefresh(answer.key) })
+    else { return }
+    Repetition(of: self, by: conversation).conversation(for: .refresh(answer.key), worker).begin(worker)
+  }
+
+  /// The client that asked first has left. Others wait for the answer to its request, which has been sent on `line`.
+  func bequeath(_ line: Upstream, from conversation: Conversation, _ worker: Worker) {
+    let heir = Repetition(of: self, by: conversation).conversation(for: .inheritance(self, line), worker)
+    line.owner = heir
+    if let flight = leads {
+      let reader = Content.Reader(worker: worker.index, slot: heir.slot, generation: worker.generation(heir.slot))
+      cache.with { $0.inherit(flight, key, by: reader) }
+    }
+    heir.begin(worker)
+  }
+
   /// The request as a client would send it: for the same URL, with the fields that were sent. Host is that of the URL,
   /// which a rule may have replaced.
   func repeatedRequest(isInTunnel: Bool) -> ByteBuffer {

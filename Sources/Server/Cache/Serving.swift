@@ -34,8 +34,8 @@ extension Conversation {
     dropUpstream(worker)
     let upstream = Upstream(
       slot: slot, stream: ByteStream(stream, by: descriptor), address: peer, destination: destination,
-      by: destination.via ?? worker.onlyDirect[0], over: .unknown)
-    worker.destinations.retain(destination)
+      by: destination.via ?? worker.routes.direct, over: .unknown)
+    worker.upstreams.retain(destination)
     worker.reoccupy(slot, .upstream(upstream))
     upstream.owner = self
     self.upstream = upstream

@@ -275,8 +275,10 @@ final class Conversation {
 
   /// The destination of the request, by the first of its routes.
   func acquireDestination(_ worker: Worker) -> Destination {
-    let routes = worker.routes(of: session.exchange.record.decision?.rule, live)
-    return worker.acquireDestination(port: session.exchange.upstream.port, originSecurity, by: worker.firstOpen(routes))
+    let routes = worker.routes.list(of: session.exchange.record.decision?.rule, live)
+    return worker.upstreams.acquire(
+      worker.workspace.decisions.host, port: session.exchange.upstream.port, originSecurity,
+      by: worker.routes.firstOpen(routes, now: worker.now))
   }
 
   /// `fresh`: no kept connection may be used. `sameWay`: by the route that was taken before.
@@ -285,14 +287,14 @@ final class Conversation {
     if session.exchange.awaitsOperator { return askOperator(worker) }
     if worker.storesAnswers, isAnsweredByCache(worker) { return }
     let rule = session.exchange.record.decision?.rule
-    let routes = worker.routes(of: rule, live)
+    let routes = worker.routes.list(of: rule, live)
     let destination = self.destination ?? acquireDestination(worker)
     self.destination = destination
     if !fresh, !session.exchange.isTunnel {
       let carrier = destination.carrier(isTunnel: false)
-      if let kept = worker.takeKept(
+      if let kept = worker.upstreams.takeKept(
         carrier, rule: rule, allowsCellular: session.exchange.allowsCellularAccess, by: session.exchange.protocols,
-        for: self, queues: true, session.exchange.policy)
+        for: self, queues: true, session.exchange.policy, worker)
       {
         attach(kept, reused: true, worker)
         return
@@ -309,16 +311,17 @@ final class Conversation {
   /// Changes to another route to the same host and port.
   func turn(to route: RouteState, _ worker: Worker) -> Destination {
     guard let old = destination else { preconditionFailure("a connector without a destination") }
-    let turned = worker.destinations.acquire(
-      CanonicalHost(canonical: old.host, address: old.literal), port: old.port, old.security, via: route)
-    worker.releaseDestination(old)
+    let turned = worker.upstreams.acquire(
+      CanonicalHost(canonical: old.host, address: old.literal), port: old.port, old.security, by: route)
+    worker.upstreams.release(old, now: worker.now)
     destination = turned
     return turned
   }
 
   /// The network has changed: a connection from an address that this machine no longer has is over.
   func networkChanged(_ worker: Worker) {
-    guard let upstream, !(upstream.stream.carried is StoredStream), ending == nil, worker.hasLost(upstream.descriptor)
+    guard let upstream, !(upstream.stream.carried is StoredStream), ending == nil,
+      worker.network.hasLost(upstream.descriptor)
     else { return }
     upstreamSide.state.insert(.ended)
     let action = session.exchange.upstreamEnded(
@@ -377,7 +380,7 @@ final class Conversation {
 
   /// Drops a connection that is of no more use.
   func dropUpstream(_ worker: Worker) {
-    if let upstream { worker.close(upstream) }
+    if let upstream { worker.upstreams.close(upstream, worker) }
     upstream = nil
     worker.workspace.pool.reclaim(&upstreamInput)
   }
@@ -398,17 +401,17 @@ final class Conversation {
         ending.keepsUpstream && !leaves && upstreamInput.isEmpty && outputs.toUpstream.isEmpty
         && !upstreamSide.state.contains(.ended) && !upstreamSide.state.contains(.broken)
       if isClean {
-        worker.keep(upstream, idle: session.exchange.timeouts.upstreamIdleMilliseconds)
+        worker.upstreams.keep(upstream, idle: session.exchange.timeouts.upstreamIdleMilliseconds, worker)
       } else {
         // If the client broke off the tunnel, the upstream must not take what it received for the whole.
         let isCut =
           session.exchange.isInTunnel && session.exchange.record.outcome == .clientLeft
           && !clientSide.state.contains(.ended)
-        worker.close(upstream, aborts: isCut)
+        worker.upstreams.close(upstream, aborts: isCut, worker)
       }
       self.upstream = nil
     }
-    if let destination { worker.releaseDestination(destination) }
+    if let destination { worker.upstreams.release(destination, now: worker.now) }
     destination = nil
     session.exchange.releaseHeld(&worker.workspace)
     discountHeld(worker)
@@ -492,7 +495,7 @@ final class Conversation {
     connector?.abandon(worker)
     connector = nil
     dropUpstream(worker)
-    if let destination { worker.releaseDestination(destination) }
+    if let destination { worker.upstreams.release(destination, now: worker.now) }
     destination = nil
     giveBackPipes(worker)
     closeSpool(worker)

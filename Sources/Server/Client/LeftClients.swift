@@ -11,15 +11,6 @@
 import Session
 import Transport
 
-extension SocketOwners {
-  /// Whether the client at the other end is gone.
-  mutating func hasLeft(_ connection: Accepted, now: Int64) -> Bool {
-    guard connection.descriptor.peerHasClosed else { return false }
-    if case .gone = owner(of: connection, now: now) { return true }
-    return false
-  }
-}
-
 extension Conversation {
   func hasLeft(_ worker: Worker) -> Bool { worker.owners.hasLeft(connection, now: worker.now) }
 
@@ -30,7 +21,11 @@ extension Conversation {
   func leavesQueue(_ upstream: Upstream, hasEarly: Bool = false, _ worker: Worker) -> Bool {
     let hasWaited = worker.workspace.turnMicroseconds > session.exchange.record.begunMicroseconds
     guard hasWaited || isHalfClosed, hasLeft(worker) else { return false }
-    if session.exchange.isTunnel || hasEarly { worker.close(upstream) } else { worker.keep(upstream) }
+    if session.exchange.isTunnel || hasEarly {
+      worker.upstreams.close(upstream, worker)
+    } else {
+      worker.upstreams.keep(upstream, worker)
+    }
     endLeft(worker)
     return true
   }

@@ -24,7 +24,7 @@ extension Conversation {
     case .unknown(let reason):
       session.origin.client = .unknown
       if worker.asksForClient {
-        worker.tellOfUnknown(peer, reason)
+        worker.owners.tellOfUnknown(peer, reason, now: worker.now)
       } else {
         identification.insert(.identified)
       }
@@ -128,23 +128,7 @@ extension Conversation {
   /// Otherwise a client that closes right after a request would get past the rules that deny it. No one is left to read
   /// an answer.
   private func leaveUnserved(_ worker: Worker) {
-    if let others = worker.departures.happened(now: worker.now) {
-      let more = others == 0 ? "" : "; \(others) more since the last such line"
-      worker.shared.log.event(
-        .info, "the client at \(text(of: peer)) left before it was known who it is, and is not served\(more)")
-    }
+    worker.owners.tellOfDeparture(peer, now: worker.now)
     close(worker)
-  }
-}
-
-extension Worker {
-  /// The line of each request says that its client is unknown. This one, now and then, says why.
-  func tellOfUnknown(_ peer: SocketAddress, _ reason: String) {
-    guard let others = unknowns.happened(now: now) else { return }
-    let more = others == 0 ? "" : "; \(others) more since the last such line"
-    shared.log.event(
-      .warning,
-      "cannot look up who the client at \(AdminResources.text(peer)) is: \(reason); rules that ask who the client is refuse it\(more)"
-    )
   }
 }

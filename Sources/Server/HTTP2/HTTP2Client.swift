@@ -27,7 +27,8 @@ final class HTTP2Client {
   /// Counts the connection for its client in `limits.connections`.
   func countIdentity(_ worker: Worker) {
     if identification.contains(.counted) { return }
-    let identity = self.identity ?? worker.identity(of: accepted) ?? Claimant(IPAddress(accepted.peer))
+    let identity =
+      self.identity ?? worker.owners.identity(of: accepted, now: worker.now) ?? Claimant(IPAddress(accepted.peer))
     self.identity = identity
     worker.shared.places.count(identity)
     identification.insert(.counted)

@@ -150,7 +150,7 @@ public final class Daemon: AdminHost {
       let shares = index == 0 || !inherited.isEmpty
       ends.append((Poller.open(), shares ? first : try ListenAddresses.openShared(bound)))
     }
-    shared.takeOver(settings.inherited.tunnels)
+    StoredTunnel.takeOver(settings.inherited.tunnels, for: shared)
     shared.history.configure(settings.policy.configuration.history)
     for (index, (poller, listeners)) in ends.enumerated() {
       let shared = self.shared

@@ -114,7 +114,7 @@ struct ConnectionRace {
 
   /// Gives up attempts from addresses that this machine has lost.
   mutating func networkChanged(for connector: Connector, _ worker: Worker) -> Outcome {
-    let lost = attempts.filter { worker.hasLost($0.descriptor) }
+    let lost = attempts.filter { worker.network.hasLost($0.descriptor) }
     attempts.removeAll { attempt in lost.contains { $0.slot == attempt.slot } }
     for attempt in lost { drop(attempt, because: .networkUnreachable, worker) }
     return proceed(order.lost(lost.count, now: worker.now), for: connector, worker)
@@ -149,7 +149,7 @@ struct ConnectionRace {
   private mutating func open(_ candidate: Candidate, for connector: Connector, _ worker: Worker) -> Opening {
     var opened = Outgoing.open(candidate.address, codePoint: manner.codePoint, interface: manner.interface)
     // Each connection that is closed makes room for another attempt.
-    while case .failure(let error) = opened, error.isExhaustion, worker.closeIdleUpstreams() {
+    while case .failure(let error) = opened, error.isExhaustion, worker.upstreams.closeIdle(worker) {
       opened = Outgoing.open(candidate.address, codePoint: manner.codePoint, interface: manner.interface)
     }
     switch opened {
