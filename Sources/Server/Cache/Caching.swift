@@ -50,7 +50,7 @@ final class Caching {
   /// The flight of another exchange that it waits for.
   var follows: Flight? = nil
   /// It waited for an answer that does not fit its request.
-  var hasFollowed = false
+  private(set) var hasFollowed = false
 
   init(_ cache: SharedCache, _ request: CacheRequest, _ key: CacheKey, url: [UInt8], head: [UInt8], isForeign: Bool) {
     self.cache = cache
@@ -66,6 +66,9 @@ final class Caching {
     request.method == .get && request.policy == .useProtocol && request.rule.collapse != .never && !hasFollowed
       && !request.directives.noCache && !request.isForPart && !request.isConditional && !request.isAuthorized
   }
+
+  /// What it waited for is not for its request: it waits for no other.
+  func followsNoMore() { hasFollowed = true }
 
   /// The time that ages are computed with.
   func time(_ worker: Worker) -> Int64 {

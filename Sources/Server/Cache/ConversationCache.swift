@@ -262,8 +262,8 @@ extension Conversation {
       if !answer.head.answers(caching.request.fields) { break }
       let isShared = mayShare(answer, result, caching, worker)
       if isShared, serve(answer, result == .stored ? .collapsed : result, worker) { return settle(worker) }
-      caching.hasFollowed = true
-    case .unshared: caching.hasFollowed = true
+      caching.followsNoMore()
+    case .unshared: caching.followsNoMore()
     case .leaderless: break
     case .failed(let failure):
       connectFailed(failure, worker)

@@ -156,7 +156,7 @@ final class Connector {
     if destination.via !== route { destination = conversation.turn(to: route, worker) }
     chooseWebSocketProtocols()
     if refusesParent(worker) { return }
-    guard permit.missing != nil else { return findKept(worker) }
+    guard permit.isMissing else { return findKept(worker) }
     if let stream = takeStream(worker) { return handOver(stream, worker) }
     if conversation.identification.contains(.left) { return conversation.endLeft(worker) }
     enter(worker)
@@ -361,7 +361,7 @@ final class Connector {
     if mayOpen(parent, worker) { lookUp(worker) }
   }
 
-  /// `mayWait`: see `Worker.endpoint`.
+  /// `mayWait`: see `UpstreamPool.endpoint`.
   func takeStream(mayWait: Bool = false, _ worker: Worker) -> Upstream? {
     guard !needsFresh, protocols.contains(.http2), !carrier.endpoints.isEmpty, let conversation else { return nil }
     return worker.upstreams.takeStream(

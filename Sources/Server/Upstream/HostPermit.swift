@@ -13,8 +13,8 @@ struct HostPermit {
 
   init(for claimant: Claimant?) { self.claimant = claimant }
 
-  /// Who has to get one first; nil: nobody.
-  var missing: Claimant? { isHeld ? nil : claimant }
+  /// Whether it has to be got before anything is opened.
+  var isMissing: Bool { claimant != nil && !isHeld }
 
   /// Who waits for it, for the quota; nil: none are counted.
   func waiter(slot: Int, _ worker: Worker) -> ConnectionQuota.Waiter? {
