@@ -204,7 +204,7 @@ final class AdminServer {
     if number == ProgressRounds.inquiry { return connections.progressAnswered(worker) }
     if number == Series.inquiry {
       guard case .statistics(let statistics) = answer else { return }
-      dashboard?.sampled(worker, statistics, counted: inquiries.counted, shared.cache)
+      dashboard?.sampled(worker, statistics, counted: inquiries.counted, cache: shared.cache)
       return
     }
     if let outcome = inquiries.answered(worker, answer, inquiry: number) { write(outcome, poller) }

@@ -39,7 +39,7 @@ final class DashboardState {
   }
 
   /// A loop has answered for the next sample. `counted`: the sum of those that have ended.
-  func sampled(_ worker: Int, _ statistics: Statistics, counted: Statistics?, _ cache: SharedCache?) {
+  func sampled(_ worker: Int, _ statistics: Statistics, counted: Statistics?, cache: SharedCache?) {
     guard var sum = series.answered(worker, statistics) else { return }
     if let counted { sum.add(counted) }
     series.take(SeriesCounters(sum, cache: cache.map(CacheFacts.init)), wall: Clock.wall)
@@ -74,11 +74,11 @@ final class DashboardState {
       return nil
     }
     connection.recognise(session)
-    return pass(request, connection, session) ? session : nil
+    return pass(request, connection, of: session) ? session : nil
   }
 
   /// Serves what belongs to the dashboard only; true: the request is for the API.
-  private func pass(_ request: AdminRequest, _ connection: AdminConnection, _ session: WebSession) -> Bool {
+  private func pass(_ request: AdminRequest, _ connection: AdminConnection, of session: WebSession) -> Bool {
     if let file = DashboardPage.file(request.path) {
       if request.method == "GET" {
         connection.write(AdminPage(status: 200, contentType: file.type, body: .bytes(file.bytes)))

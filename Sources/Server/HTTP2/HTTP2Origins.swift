@@ -95,7 +95,7 @@ extension UpstreamPool {
       }
       if endpoint.keeper != keeper { continue }
       if !allowsCellular, line.path.status == .wwan { continue }
-      if isDenied(line, rule: rule, policy, worker.network) { continue }
+      if isDenied(line, rule: rule, of: policy, worker.network) { continue }
       if !mayServe(line, worker) {
         endpoint.retire()
         continue

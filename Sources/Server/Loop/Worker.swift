@@ -158,7 +158,7 @@ final class Worker {
   func dispatch(_ readiness: Readiness, to slot: Int) {
     switch slots.occupants[slot] {
     case .client(let conversation): conversation.clientReady(readiness, self)
-    case .upstream(let upstream): upstreams.ready(upstream, readiness, self)
+    case .upstream(let upstream): upstreams.ready(readiness, of: upstream, self)
     case .attempt(let connector): connector.attemptReady(slot, self)
     case .probe(let probe): probe.ready(self)
     case .http2(let endpoint): endpoint.ready(readiness)

@@ -44,6 +44,27 @@ final class Line {
 
   var address: SocketAddress { candidate.address }
 
+  /// Whether both ends have the same address, as in a connection of a machine to itself. This finds even an address
+  /// that the machine got a moment ago.
+  var comesFromItself: Bool { stream.descriptor.localAddress.map { IPAddress($0) == IPAddress(address) } ?? false }
+
+  /// The size of a read of a parent's answer.
+  private static let answerBytes = 4 << 10
+
+  /// Sends what waits for a parent, and reads what it says.
+  func sendAndRead() -> Transfer {
+    if !toParent.isEmpty {
+      switch stream.write(toParent) {
+      case .moved(let count): toParent.consume(count)
+      case .wouldBlock: break
+      case .ended: return .ended
+      case .failed(let error): return .failed(error)
+      }
+    }
+    early.reserve(Self.answerBytes)
+    return stream.read(into: &early)
+  }
+
   func close(_ worker: Worker) {
     stream.close()
     worker.vacate(slot)

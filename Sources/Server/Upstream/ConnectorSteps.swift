@@ -20,7 +20,7 @@ extension Connector {
       line.close(worker)
       return routeFailed(UpstreamFailure(.loop, "\(place) is this proxy itself."), .final, worker)
     }
-    if route.parent == nil, policy.deniedAddresses(rule: rule).includesOwn, comesFromItself(line) {
+    if route.parent == nil, policy.deniedAddresses(rule: rule).includesOwn, line.comesFromItself {
       line.close(worker)
       let detail = "\(target.name) is at \(IPAddress(line.address)), which \(AddressMatch.own.sentence)."
       return routeFailed(UpstreamFailure(.addressDenied, detail), .final, worker)
@@ -42,13 +42,7 @@ extension Connector {
     guard
       worker.shared.listenAddresses.contains(where: { $0.port == line.address.port && IPAddress($0).isUnspecified })
     else { return false }
-    return comesFromItself(line)
-  }
-
-  /// Whether both ends have the same address, as in a connection of a machine to itself. This finds even an address
-  /// that the machine got a moment ago.
-  private func comesFromItself(_ line: Line) -> Bool {
-    line.stream.descriptor.localAddress.map { IPAddress($0) == IPAddress(line.address) } ?? false
+    return line.comesFromItself
   }
 
   // MARK: The parent
@@ -184,9 +178,6 @@ extension Connector {
     reach(worker)
   }
 
-  /// The size of a read of a parent's answer.
-  private static let answerBytes = 4 << 10
-
   /// Sends and reads as far as both go at once.
   func hear(_ line: Line, _ talk: ParentHandshake, _ worker: Worker) {
     var talk = talk
@@ -208,7 +199,7 @@ extension Connector {
         return refused(refusal, worker)
       }
       stage = .greeting(line, talk)
-      switch exchange(line) {
+      switch line.sendAndRead() {
       case .moved: continue
       case .wouldBlock:
         let wanted: Interest = line.toParent.isEmpty ? .read : [.read, .write]
@@ -222,20 +213,6 @@ extension Connector {
           ? askElsewhere(line, worker) : refused(talk.ended(isStream: line.stream.carried != nil), worker)
       }
     }
-  }
-
-  /// Sends what waits, and reads.
-  private func exchange(_ line: Line) -> Transfer {
-    if !line.toParent.isEmpty {
-      switch line.stream.write(line.toParent) {
-      case .moved(let count): line.toParent.consume(count)
-      case .wouldBlock: break
-      case .ended: return .ended
-      case .failed(let error): return .failed(error)
-      }
-    }
-    line.early.reserve(Self.answerBytes)
-    return line.stream.read(into: &line.early)
   }
 
   private func refused(_ refusal: ParentRefusal, _ worker: Worker) {

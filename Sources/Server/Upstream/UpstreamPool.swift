@@ -145,7 +145,7 @@ final class UpstreamPool {
     worker.timers.set(upstream.slot, upstream.keptUntil)
   }
 
-  func ready(_ upstream: Upstream, _ readiness: Readiness, _ worker: Worker) {
+  func ready(_ readiness: Readiness, of upstream: Upstream, _ worker: Worker) {
     if let owner = upstream.owner {
       owner.upstreamReady(readiness, worker)
     } else if upstream.stream.tls != nil, upstream.stream.isSilent {
@@ -176,7 +176,7 @@ final class UpstreamPool {
     {
       return nil
     }
-    return takeIdle(destination, rule: rule, allowsCellular: allowsCellular, policy, worker)
+    return takeIdle(destination, rule: rule, of: policy, allowsCellular: allowsCellular, worker)
   }
 
   /// Whether a request has to wait its turn after others, even if there may be a kept connection.
@@ -187,13 +187,13 @@ final class UpstreamPool {
   /// Takes the connection that was kept last, if the rule allows its address and it is alive and silent. Anything that
   /// it sent after its last response would be taken for the response to the next request.
   private func takeIdle(
-    _ destination: Destination, rule: Int?, allowsCellular: Bool, _ policy: Policy, _ worker: Worker
+    _ destination: Destination, rule: Int?, of policy: Policy, allowsCellular: Bool, _ worker: Worker
   ) -> Upstream? {
     while let upstream = destination.idle.last {
       // Others may use it.
       if !allowsCellular, upstream.path.status == .wwan { return nil }
       destination.idle.removeLast()
-      if isDenied(upstream, rule: rule, policy, worker.network) || !worker.network.stillLeads(upstream)
+      if isDenied(upstream, rule: rule, of: policy, worker.network) || !worker.network.stillLeads(upstream)
         || !upstream.stream.isSilent || !mayRely(on: upstream, worker)
       {
         close(upstream, worker)
@@ -206,7 +206,7 @@ final class UpstreamPool {
   }
 
   /// Whether the rule denies the address that the connection leads to. A parent's is no affair of the rule.
-  func isDenied(_ upstream: Upstream, rule: Int?, _ policy: Policy, _ network: LoopNetwork) -> Bool {
+  func isDenied(_ upstream: Upstream, rule: Int?, of policy: Policy, _ network: LoopNetwork) -> Bool {
     if upstream.destination.isParent { return false }
     return policy.denyingBlock(IPAddress(upstream.address), rule: rule) { network.isOwn($0, by: upstream.path) } != nil
   }
@@ -215,13 +215,13 @@ final class UpstreamPool {
   func mayRely(on upstream: Upstream, _ worker: Worker) -> Bool {
     upstream.destination.security?.mayRely(at: worker.seconds) ?? true
       && upstream.route.security?.mayRely(at: worker.seconds) ?? true
-      && !Self.isTooOld(upstream.stream.tls, worker.now)
-      && !Self.isTooOld(upstream.stream.carried?.carrierTLS, worker.now)
+      && !Self.isTooOld(upstream.stream.tls, now: worker.now)
+      && !Self.isTooOld(upstream.stream.carried?.carrierTLS, now: worker.now)
   }
 
-  private static func isTooOld(_ tls: TLSStream?, _ now: Int64) -> Bool {
+  private static func isTooOld(_ tls: TLSStream?, now: Int64) -> Bool {
     guard let tls else { return false }
-    return now - tls.verifiedAt >= longestReliance || isTooOld(tls.carrier, now)
+    return now - tls.verifiedAt >= longestReliance || isTooOld(tls.carrier, now: now)
   }
 
   // MARK: Giving up kept connections
