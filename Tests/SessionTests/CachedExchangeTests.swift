@@ -53,8 +53,8 @@ import Testing
 
     var url: String { String(decoding: session.exchange.effectiveURL(outputs), as: UTF8.self) }
     var shown: String { String(decoding: session.exchange.shownURL(outputs), as: UTF8.self) }
-    var setsAuthorization: Bool { session.exchange.setsAuthorization }
-    var identity: [UInt8] { session.exchange.rule?.cacheIdentity ?? [] }
+    var setsAuthorization: Bool { session.exchange.ruling.setsAuthorization }
+    var identity: [UInt8] { session.exchange.ruling.rule?.cacheIdentity ?? [] }
     var isCached: Bool { session.exchange.cacheRule != nil }
   }
 
@@ -68,7 +68,7 @@ import Testing
     var setting = Setting(Self.stores + "[rule.request]\ncache_policy = \"return-cache-else-load\"")
     #expect(setting.says(get) == .connect)
     #expect(setting.session.exchange.cacheRule?.share == .user)
-    #expect(setting.session.exchange.cachePolicy == .returnCacheElseLoad)
+    #expect(setting.session.exchange.ruling.cachePolicy == .returnCacheElseLoad)
     let isWhole = setting.session.exchange.isRequestWhole
     #expect(isWhole)
   }
@@ -77,7 +77,7 @@ import Testing
   func withoutBothTablesNothingIsStored(text: String) {
     var setting = Setting(text)
     #expect(setting.says(get) == .connect)
-    let (isCached, policy) = (setting.isCached, setting.session.exchange.cachePolicy)
+    let (isCached, policy) = (setting.isCached, setting.session.exchange.ruling.cachePolicy)
     #expect(!isCached && policy == .useProtocol)
   }
 
@@ -268,10 +268,10 @@ import Testing
     #expect(setting.says(get) == .connect)
     setting.session.exchange.noteCache(.stored, status: "fwd=uri-miss; stored; ttl=60")
     setting.session.exchange.answeredFromStore(isFetched: false, now: 1000, &setting.workspace, &setting.outputs)
-    let before = setting.session.exchange.refusedItsAnswer
+    let before = setting.session.exchange.record.refusedItsAnswer
     setting.upstreamSays(
       head("HTTP/1.1 200 OK", "Content-Type: application/json", "Content-Length: 2") + "{]")
-    let after = setting.session.exchange.refusedItsAnswer
+    let after = setting.session.exchange.record.refusedItsAnswer
     #expect(!before && after)
     let text = setting.outputs.toClient.bytes.string
     #expect(text.hasPrefix("HTTP/1.1 502 malformed-content"), "\(text)")

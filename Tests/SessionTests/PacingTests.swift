@@ -115,7 +115,7 @@ import Testing
     let action = session.timedOut(now: 1100, &setting.workspace, &setting.outputs)
     #expect(action == .read && !session.exchange.downloadRests && session.exchange.downloadAllowance(now: 1100) == 1024)
     // The time for the head of the response counts from here.
-    #expect(session.deadline == 1100 + session.exchange.timeouts.responseHeaderMilliseconds)
+    #expect(session.deadline == 1100 + session.exchange.ruling.timeouts.responseHeaderMilliseconds)
   }
 
   @Test func anAnswerOfTheProxysOwnHasNoPace() {
@@ -124,7 +124,7 @@ import Testing
     let bytes = octets("HTTP/9.9 nonsense\r\n\r\n")
     _ = session.exchange.upstreamReceived(bytes.span, now: 1000, &setting.workspace, &setting.outputs)
     #expect(
-      session.exchange.answeredItself && !session.exchange.pacesDownload
+      session.exchange.record.answeredItself && !session.exchange.pacesDownload
         && session.exchange.downloadAllowance(now: 1000) == nil)
   }
 

@@ -202,7 +202,7 @@ import Testing
     var written = ByteBuffer()
     _ = setting.session.exchange.takeForSpool(&written)
     let due = setting.session.deadline
-    #expect(due == 1000 + setting.session.exchange.timeouts.bodyStallMilliseconds)
+    #expect(due == 1000 + setting.session.exchange.ruling.timeouts.bodyStallMilliseconds)
     _ = setting.session.timedOut(now: due, &setting.workspace, &setting.outputs)
     #expect(setting.session.exchange.record.status == 507)
   }
@@ -213,7 +213,7 @@ import Testing
     setting.now += 100_000
     _ = setting.upload(100)
     // A quarter of a MiB has come, which at the least rate takes 256 s.
-    #expect(setting.session.deadline == setting.now + setting.session.exchange.timeouts.bodyStallMilliseconds)
+    #expect(setting.session.deadline == setting.now + setting.session.exchange.ruling.timeouts.bodyStallMilliseconds)
   }
 }
 

@@ -40,7 +40,7 @@ import Testing
   }
 
   private static func state(of session: borrowing Session, _ setting: borrowing Setting) -> TunnelState? {
-    session.exchange.tunnelState(client: client, host: Array("a.example".utf8), text: setting.outputs.text.bytes)
+    TunnelState(session.exchange, client: client, host: Array("a.example".utf8), text: setting.outputs.text.bytes)
   }
 
   private static let rules = policy("[[rule]]\nname = \"web\"\nhosts = [\"a.example\"]")
@@ -104,7 +104,8 @@ import Testing
       var setting = Setting()
       let session = Session(
         resuming: state, policy: Self.rules, in: ExchangeRooms(), now: 9000, &setting.workspace, &setting.outputs)
-      let again = session.exchange.tunnelState(client: state.client, host: state.host, text: setting.outputs.text.bytes)
+      let again = TunnelState(
+        session.exchange, client: state.client, host: state.host, text: setting.outputs.text.bytes)
       #expect(again == state)
       #expect(session.exchange.record.decision?.rule == 0)
     }
@@ -129,7 +130,7 @@ import Testing
     var setting = Setting()
     let session = Session(
       resuming: state, policy: Self.rules, in: ExchangeRooms(), now: 9000, &setting.workspace, &setting.outputs)
-    #expect(session.exchange.rule == nil && session.exchange.ruleName == "gone")
+    #expect(session.exchange.ruling.rule == nil && session.exchange.ruleName == "gone")
     #expect(session.exchange.record.decision == Decision(verdict: .allow, reason: .rule, rule: nil))
   }
 

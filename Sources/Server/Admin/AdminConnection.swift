@@ -229,6 +229,10 @@ final class AdminConnection {
     if !isHead { output.append(contentsOf: body) }
   }
 
+  func refuse(_ status: Int, _ detail: String) {
+    write(wantsText ? .text(detail + "\n", status: status) : .problem(status, detail))
+  }
+
   func beginEvents(_ kinds: EventKinds, _ filter: EventFilter) {
     self.filter = filter
     let type = wantsText ? "text/plain; charset=utf-8" : "text/event-stream"

@@ -23,6 +23,12 @@ enum AdminRights: Int, Comparable {
     return userID == 0 || userID == daemon || operators.contains(userID) ? .act : .read
   }
 
+  /// A session of the dashboard has the rights of the user who asked for it, as they are now: a reload may have removed
+  /// some.
+  static func of(_ session: WebSession, operators: [UInt32]) -> AdminRights {
+    min(session.rights, .of(userID: session.askedBy, daemon: Process.userID, operators: operators))
+  }
+
   /// The right that a request needs. Only methods that change nothing are for everyone.
   static func needed(method: String, path: String) -> AdminRights {
     let routes = AdminRoute.routes(path)

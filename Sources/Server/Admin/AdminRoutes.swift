@@ -1,4 +1,4 @@
-// The resources of the admin API, a row each. The rows define the names in each query, the rights, 405 and Allow,
+// The resources of the admin API, a row each: which type of AdminResourceSet answers. The rows define the names in each query, the rights, 405 and Allow,
 // OPTIONS, and `GET /v1`, which lists them. A test compares sallyport-admin(7) with them (test_manual.py).
 //
 // Tests: AdminRoutesTests, test_admin_socket.py.
@@ -16,11 +16,11 @@ struct AdminRoute: Sendable {
   /// The names that its query may contain.
   let query: [String]
   let sentence: String
-  let answer: @Sendable (AdminServer, AdminCall) -> Void
+  let answer: @Sendable (AdminResourceSet, AdminCall) -> Void
 
   init(
     _ method: String, _ path: String, _ right: AdminRights, _ sentence: String, query: [String] = [],
-    _ answer: @escaping @Sendable (AdminServer, AdminCall) -> Void
+    _ answer: @escaping @Sendable (AdminResourceSet, AdminCall) -> Void
   ) {
     self.method = method
     self.path = path
@@ -39,17 +39,6 @@ struct AdminRoute: Sendable {
   }
 }
 
-/// A request to a resource.
-struct AdminCall {
-  let request: AdminRequest
-  /// See `AdminRoute.argument`.
-  let argument: String
-  /// The user who asks; nil: the kernel does not say.
-  let userID: UInt32?
-  let mayAct: Bool
-  let connection: AdminConnection
-}
-
 extension AdminRoute {
   static func routes(_ path: String) -> [AdminRoute] { all.filter { $0.argument(in: path) != nil } }
 
@@ -59,82 +48,71 @@ extension AdminRoute {
   }
 
   static let all: [AdminRoute] = [
-    AdminRoute("GET", "/v1", .read, "These resources.") { $0.tellRoutes($1.connection) },
-    AdminRoute("GET", "/v1/status", .read, "How the daemon is.") { $0.inquire(.statistics, .status, $1.connection) },
-    AdminRoute("GET", "/v1/rules", .read, "The rules, with what each has decided.") {
-      $0.inquire(.statistics, .rules, $1.connection)
-    },
-    AdminRoute("GET", "/v1/pins", .read, "The sets of pins, with what matched.") {
-      $0.inquire(.statistics, .pins, $1.connection)
-    },
-    AdminRoute("GET", "/v1/connections", .read, "What is under way.") {
-      $0.inquire(.connections, .connections, $1.connection)
-    },
+    AdminRoute("GET", "/v1", .read, "These resources.") { $1.write(routes: all) },
+    AdminRoute("GET", "/v1/status", .read, "How the daemon is.") { $0.status.status($1) },
+    AdminRoute("GET", "/v1/rules", .read, "The rules, with what each has decided.") { $0.status.rules($1) },
+    AdminRoute("GET", "/v1/pins", .read, "The sets of pins, with what matched.") { $0.status.pins($1) },
+    AdminRoute("GET", "/v1/connections", .read, "What is under way.") { $0.decisions.connections($1) },
     AdminRoute("GET", "/v1/decisions", .read, "The last exchanges, the newest first.", query: ["limit", "refused"]) {
-      $0.askDecisions($1.request, $1.connection)
+      $0.decisions.list($1)
     },
     AdminRoute("GET", "/v1/decisions/{ref}", .read, "One exchange, and why it was decided so.") {
-      $0.askDecision($1.argument, $1.connection)
+      $0.decisions.show($1)
     },
-    AdminRoute("GET", "/v1/series", .read, "The figures of the last hour.") { $0.tellSeries($1.connection) },
-    AdminRoute("GET", "/v1/dashboard", .read, "Where the dashboard is.", query: ["user"]) {
-      $0.tellDashboard($1.connection)
-    },
+    AdminRoute("GET", "/v1/series", .read, "The figures of the last hour.") { $0.dashboard.series($1) },
+    AdminRoute("GET", "/v1/dashboard", .read, "Where the dashboard is.", query: ["user"]) { $0.dashboard.show($1) },
     // A link to the dashboard has no more rights than the user who asks for it.
     AdminRoute("POST", "/v1/dashboard", .read, "Makes a link to the dashboard.", query: ["user"]) {
-      $0.makeLink($1.request, $1.connection)
+      $0.dashboard.makeLink($1)
     },
     AdminRoute(
       "GET", "/v1/reachability", .read, "How the machine, and a host, is reached.", query: ["host"]
-    ) { $0.askReachability($1.request, $1.connection) },
+    ) { $0.reachability.show($1) },
     AdminRoute(
       "GET", "/v1/events", .read, "What happens, as it happens.", query: ["kind", "rule", "user", "ref"]
-    ) { $0.watch($1.request, $1.connection) },
+    ) { $0.events.watch($1) },
     AdminRoute("GET", "/v1/cache", .read, "The stored answers as a whole, or one.", query: ["url"]) {
-      $0.tellCache($1.request, mayAct: $1.mayAct, $1.connection)
+      $0.cache.show($1)
     },
     AdminRoute("GET", "/v1/cache/answers", .read, "The stored answers.", query: ["host", "rule"]) {
-      $0.tellCache($1.request, mayAct: $1.mayAct, $1.connection)
+      $0.cache.show($1)
     },
     AdminRoute(
       "POST", "/v1/cache/purge", .act, "Drops stored answers.", query: ["url", "host", "rule", "older", "all"]
-    ) { $0.purgeCache($1.request, $1.connection) },
+    ) { $0.cache.purge($1) },
     AdminRoute("GET", "/v1/asks", .read, "The questions that wait, and the answers that hold for a time.") {
-      $0.tellAsks($1.connection)
+      $0.asking.list($1)
     },
     // A user who may read a question may answer it. Its handler checks what else such a request may do.
     AdminRoute("POST", "/v1/allow", .read, "Answers a question with yes.", query: AskingLimits.queryNames) {
-      $0.answerAsk(.allow, $1.request, by: $1.userID, mayAct: $1.mayAct, $1.connection)
+      $0.asking.answer(.allow, $1)
     },
     AdminRoute("POST", "/v1/deny", .read, "Answers a question with no.", query: AskingLimits.queryNames) {
-      $0.answerAsk(.deny, $1.request, by: $1.userID, mayAct: $1.mayAct, $1.connection)
+      $0.asking.answer(.deny, $1)
     },
     AdminRoute("POST", "/v1/revoke", .act, "Takes back an answer that holds for a time.", query: ["id"]) {
-      $0.revoke($1.request, $1.connection)
+      $0.asking.revoke($1)
     },
     AdminRoute("GET", "/v1/rule", .read, "The text of a rule about a request.", query: ["ref", "verdict"]) {
-      $0.tellRule($1.request, $1.connection)
+      $0.asking.rule($1)
     },
     AdminRoute(
       "GET", "/v1/temporary", .read, "The answer that holds for such a request.",
       query: ["method", "url", "uid", "unit"]
-    ) { $0.tellTemporary($1.request, $1.connection) },
+    ) { $0.asking.temporary($1) },
     AdminRoute(
       "POST", "/v1/cancel", .act, "Ends exchanges and tunnels.", query: ["ref", "host", "rule", "user"]
-    ) { $0.cancel($1.request, $1.connection) },
+    ) { $0.interventions.cancel($1) },
     AdminRoute("POST", "/v1/flush", .act, "Drops kept connections, names and TLS sessions.") {
-      $0.flush($1.connection)
+      $0.interventions.flush($1)
     },
     AdminRoute("POST", "/v1/reload", .act, "Reads the configuration again.", query: ["close_denied"]) {
-      $0.reload($1.request, $1.connection)
+      $0.reload.reload($1)
     },
-    AdminRoute("POST", "/v1/drain", .act, "Lets requests under way end, and takes no more.") { server, call in
-      server.host.drainNow()
-      call.connection.write(.json(.object([("draining", .boolean(true))]), status: 202))
+    AdminRoute("POST", "/v1/drain", .act, "Lets requests under way end, and takes no more.") {
+      $0.interventions.drain($1)
     },
-    AdminRoute("GET", "/metrics", .metrics, "Metrics in the text format of Prometheus.") {
-      $0.inquire(.statistics, .metrics, $1.connection)
-    },
+    AdminRoute("GET", "/metrics", .metrics, "Metrics in the text format of Prometheus.") { $0.status.metrics($1) },
   ]
 }
 
@@ -147,25 +125,5 @@ extension AdminRoute {
       ])
     }
     return .object([("resources", .array(resources))])
-  }
-}
-
-extension AdminServer {
-  fileprivate func tellRoutes(_ connection: AdminConnection) {
-    if connection.wantsText {
-      let lines = AdminRoute.all.map { "\($0.method) \($0.path)  \($0.sentence)\n" }
-      return connection.write(.text(lines.joined()))
-    }
-    connection.write(.json(AdminRoute.json(AdminRoute.all)))
-  }
-
-  fileprivate func askDecision(_ text: String, _ connection: AdminConnection) {
-    guard let reference = Reference(text) else {
-      return refuse(404, "expected a reference of six characters, as in a log line", connection)
-    }
-    if shared.desk.question(reference.text) != nil {
-      return refuse(404, "\(reference.text) waits for an operator: sallyport allow \(reference.text)", connection)
-    }
-    inquire(.decision(reference), .decision, connection)
   }
 }

@@ -1,15 +1,15 @@
 // The admin API: HTTP/1.1 on a socket in the file system. The daemon's own thread serves it, along with signals and
 // reports, so no loop ever has to. A message asks the loops for what only they know; the page is written when the last
-// has answered (AdminRequests). Readers of events that are too slow lose events, and are told how many.
+// has answered (AdminInquiries). Each resource is a row of AdminRoutes and a type that answers it. Readers of events
+// that are too slow lose events, and are told how many.
 //
-// The socket's mode and group decide who may connect. Everything is bounded: connections, heads, output that waits. If
-// all places are taken, the connection that has been silent for longest makes way. Tests: test_admin_*.py.
+// The socket's mode and group decide who may connect. Everything is bounded: connections (AdminConnections), heads,
+// output that waits. Tests: test_admin_*.py.
 
 import Bytes
 import HTTP1
 import Policy
 import Session
-import Sharing
 import Transport
 
 /// What the API needs from the daemon.
@@ -59,34 +59,30 @@ final class AdminServer {
   static let idleMilliseconds: Int64 = 60_000
 
   let listeners: [AdminListener]
-  let shared: SharedState
-  unowned let host: any AdminHost
-  private var connections: [AdminConnection?] = []
-  private var generation: UInt32 = 0
-  var inquiries: [UInt64: Inquiry] = [:]
-  private var nextInquiry: UInt64 = 0
-  /// Workers whose loop runs, and the counts of those that have ended.
-  private(set) var workers: Set<Int>
-  private(set) var counted: Statistics? = nil
-  private var rounds = ProgressRounds()
+  private let shared: SharedState
+  private unowned let host: any AdminHost
+  private let connections: AdminConnections
+  private let inquiries: AdminInquiries
+  private let resources: AdminResourceSet
   /// nil if [admin] has no `web`.
-  let dashboard: DashboardState?
+  private let dashboard: DashboardState?
   /// The last page of metrics written for a TCP client, and how long it may be used again.
-  private(set) var scraped: (page: AdminPage, until: Int64)? = nil
-  /// Watchers that made way, until the poller is informed.
-  private var displaced: [AdminConnection] = []
+  private var scraped: (page: AdminPage, until: Int64)? = nil
 
   init(_ listeners: [AdminListener], _ shared: SharedState, host: any AdminHost) {
     self.listeners = listeners
     self.shared = shared
     self.host = host
-    dashboard = listeners.first { $0.kind == .web }?.tcp.map { DashboardState($0.address) }
-    workers = Set(0..<shared.mailboxes.count)
-  }
-
-  func newInquiry() -> UInt64 {
-    nextInquiry += 1
-    return nextInquiry
+    let connections = AdminConnections(shared.events)
+    let inquiries = AdminInquiries(host: host, workers: shared.mailboxes.count)
+    let dashboard = listeners.first { $0.kind == .web }?.tcp.map {
+      DashboardState($0.address, connections, log: shared.log)
+    }
+    self.connections = connections
+    self.inquiries = inquiries
+    self.dashboard = dashboard
+    resources = AdminResourceSet(
+      shared, host: host, connections: connections, inquiries: inquiries, dashboard: dashboard)
   }
 
   // MARK: Events of the daemon's poller
@@ -110,48 +106,21 @@ final class AdminServer {
       for mailbox in shared.mailboxes { mailbox.post(.yieldDescriptors) }
       return Clock.rest(milliseconds: Self.exhaustedMilliseconds)
     }
-    let newcomer = Claimant.user(descriptor.peerUserID ?? .max)
-    guard let slot = freeSlot(of: listener, for: newcomer, poller) else { return descriptor.close() }
-    generation &+= 1
-    let data = UInt64(generation) << 32 | UInt64(slot) + Self.firstData
-    guard poller.add(descriptor, .read, data: data) else { return descriptor.close() }
-    let connection = AdminConnection(
-      descriptor, data: data, by: listener.kind, peer: accepted, now: Clock.monotonic)
-    connections[slot] = connection
+    let share = host.state.policy.configuration.limits.share
+    guard let connection = connections.add(descriptor, by: listener, peer: accepted, share: share, poller) else {
+      return
+    }
     go(connection, poller)
   }
 
-  private var share: Double { host.state.policy.configuration.limits.share }
-
-  private func freeSlot(of listener: AdminListener, for newcomer: Claimant, _ poller: borrowing Poller) -> Int? {
-    let slots = connections.indices.filter { connections[$0]?.kind == listener.kind }
-    if slots.count < listener.mostConnections {
-      if let free = connections.firstIndex(where: { $0 == nil }) { return free }
-      connections.append(nil)
-      return connections.count - 1
-    }
-    // Connections of another kind keep their places.
-    let places = slots.map {
-      (
-        place: connections[$0]?.place ?? .served, identity: connections[$0]?.identity ?? .user(.max),
-        since: connections[$0]?.lastMoment ?? .max
-      )
-    }
-    guard let slot = AdminPlace.whoLeaves(places, for: newcomer, share: share).map({ slots[$0] }) else { return nil }
-    if let connection = connections[slot] { end(connection, poller) }
-    return slot
-  }
-
   func ready(_ readiness: Readiness, _ poller: borrowing Poller) {
-    let slot = Int(readiness.data & 0xffff_ffff) - Int(Self.firstData)
-    guard connections.indices.contains(slot), let connection = connections[slot], connection.data == readiness.data
-    else { return }
-    if readiness.isBroken, connection.expectsNothing { return end(connection, poller) }
+    guard let connection = connections.find(readiness.data) else { return }
+    if readiness.isBroken, connection.expectsNothing { return connections.end(connection, poller) }
     go(connection, poller)
   }
 
   /// Reads, answers and sends as far as it goes. A client that does not accept an answer gets no further one.
-  func go(_ connection: AdminConnection, _ poller: borrowing Poller) {
+  private func go(_ connection: AdminConnection, _ poller: borrowing Poller) {
     connection.receive()
     connection.send()
     while let request = connection.nextRequest() {
@@ -160,130 +129,103 @@ final class AdminServer {
     }
     connection.send()
     connection.closeIfOver()
-    settle(connection, poller)
-    for connection in displaced { settle(connection, poller) }
-    displaced = []
-  }
-
-  private func settle(_ connection: AdminConnection, _ poller: borrowing Poller) {
-    if connection.isOpen {
-      poller.modify(connection.descriptor, connection.interest, data: connection.data)
-      return
-    }
-    let slot = Int(connection.data & 0xffff_ffff) - Int(Self.firstData)
-    poller.remove(connection.descriptor)
-    connection.descriptor.close()
-    connections[slot] = nil
-    if connection.watched != nil { watchersChanged() }
-  }
-
-  private func end(_ connection: AdminConnection, _ poller: borrowing Poller) {
-    connection.close()
-    settle(connection, poller)
+    connections.settleAll(connection, poller)
   }
 
   /// When the next thing is due, on the monotonic clock.
-  var deadline: Int64 {
-    min(connections.compactMap { $0?.deadline }.min() ?? .max, rounds.due, dashboard?.series.due ?? .max)
-  }
+  var deadline: Int64 { min(connections.deadline, dashboard?.series.due ?? .max) }
 
   /// Closes what has been silent for too long, and asks for the progress of exchanges.
   func expire(now: Int64, _ poller: borrowing Poller) {
-    for case .some(let connection) in connections where connection.deadline <= now { end(connection, poller) }
-    if rounds.begins(now: now, workers) { host.ask(.progress, inquiry: ProgressRounds.inquiry) }
-    if dashboard?.series.begins(now: now, workers) ?? false { host.ask(.statistics, inquiry: Series.inquiry) }
-  }
-
-  // MARK: Watchers
-
-  /// false: there are as many watchers as allowed. If one user has more than its share of them and the newcomer has
-  /// less, the watcher that has accepted nothing for longest makes way.
-  func mayWatch(_ newcomer: AdminConnection) -> Bool {
-    let watchers = connections.compactMap { $0 }.filter { $0.watched != nil }
-    guard watchers.count >= Self.mostWatchers else { return true }
-    let places = watchers.map { (place: AdminPlace.served, identity: $0.identity, since: $0.lastMoment) }
-    guard let index = AdminPlace.whoLeaves(places, for: newcomer.identity, share: share) else { return false }
-    watchers[index].close()
-    displaced.append(watchers[index])
-    return true
-  }
-
-  /// Ends the event streams of a session that has ended.
-  func endWatchers(of session: WebSession) {
-    for case .some(let connection) in connections
-    where connection.watched != nil && connection.session?.secret == session.secret {
-      connection.close()
-      displaced.append(connection)
+    connections.expire(now: now, poller)
+    if connections.asksForProgress(now: now, inquiries.workers) { host.ask(.progress, inquiry: ProgressRounds.inquiry) }
+    if dashboard?.series.begins(now: now, inquiries.workers) ?? false {
+      host.ask(.statistics, inquiry: Series.inquiry)
     }
-  }
-
-  func watchersChanged() {
-    shared.events.kinds = connections.reduce(into: []) { $0.formUnion($1?.watched ?? []) }
-    if shared.events.wants(.progress) { rounds.wanted(now: Clock.monotonic) }
   }
 
   /// Hands out the events that have occurred.
-  func deliverEvents(_ poller: borrowing Poller) {
-    let (taken, dropped) = shared.events.takeAll()
-    let events = taken.map { LeavingEvent($0) }
-    for case .some(let connection) in connections {
-      guard let kinds = connection.watched else { continue }
-      var lost = 0
-      for leaving in events where kinds.contains(EventKinds(leaving.event.kind)) && !connection.offer(leaving) {
-        lost += 1
-      }
-      for (kind, count) in dropped where kinds.contains(EventKinds(kind)) {
-        connection.miss(count)
-        lost += count
-      }
-      shared.events.noteLost(lost)
-      connection.send()
-      settle(connection, poller)
+  func deliverEvents(_ poller: borrowing Poller) { connections.deliverEvents(poller) }
+
+  // MARK: Requests
+
+  private func answer(_ request: AdminRequest, _ connection: AdminConnection) {
+    var userID = connection.kind == .socket ? connection.descriptor.peerUserID : nil
+    if connection.kind == .web {
+      guard let session = dashboard?.admit(request, connection) else { return }
+      userID = session.askedBy
+    }
+    let rights = rights(of: connection, userID)
+    if let refusal = rights.refusal(request, userID: userID) {
+      return connection.refuse(refusal.status, refusal.detail)
+    }
+    let routes = AdminRoute.routes(request.path)
+    guard let route = routes.first(where: { $0.method == request.method }) else {
+      return answer(request, of: routes, connection)
+    }
+    if let fault = AdminQuery.fault(in: request.query, expecting: route.query) {
+      return connection.refuse(400, fault.sentence)
+    }
+    if connection.kind == .metrics, let scraped, scraped.until > Clock.monotonic {
+      return connection.write(scraped.page)
+    }
+    route.answer(
+      resources,
+      AdminCall(
+        request: request, argument: route.argument(in: request.path) ?? "", userID: userID, mayAct: rights >= .act,
+        connection: connection))
+  }
+
+  /// `routes`: those of the path; none has the method.
+  private func answer(_ request: AdminRequest, of routes: [AdminRoute], _ connection: AdminConnection) {
+    if routes.isEmpty {
+      return connection.refuse(404, "there is no such resource; GET /v1 and sallyport-admin(7) list them")
+    }
+    let methods = AdminRoute.methods(routes)
+    if request.method == "OPTIONS" { return connection.write(.json(AdminRoute.json(routes)), allow: methods) }
+    let expected = routes.map(\.method).joined(separator: " or ")
+    connection.write(.problem(405, "expected \(expected)"), allow: methods)
+  }
+
+  private func rights(of connection: AdminConnection, _ userID: UInt32?) -> AdminRights {
+    // The operators of the policy in force: a reload may change them.
+    let operators = host.state.policy.configuration.admin.operators
+    switch connection.kind {
+    case .metrics: return .metrics
+    case .web: return connection.session.map { .of($0, operators: operators) } ?? .metrics
+    case .socket: return .of(userID: userID, daemon: Process.userID, operators: operators)
     }
   }
 
-  // MARK: Loops
+  // MARK: Answers of the loops and the daemon
 
   /// A loop has answered; after the last answer the page is written.
   func answered(_ worker: Int, _ answer: Answer, inquiry number: UInt64, _ poller: borrowing Poller) {
-    if number == ProgressRounds.inquiry {
-      rounds.answered(worker, isWanted: shared.events.wants(.progress), now: Clock.monotonic)
-      return
-    }
+    if number == ProgressRounds.inquiry { return connections.progressAnswered(worker) }
     if number == Series.inquiry {
-      if case .statistics(let statistics) = answer { sampled(worker, statistics) }
+      guard case .statistics(let statistics) = answer else { return }
+      dashboard?.sampled(worker, statistics, counted: inquiries.counted, cache: shared.cache)
       return
     }
-    inquiries[number]?.answers.append(answer)
-    noLongerAwaits(worker, number, poller)
+    if let outcome = inquiries.answered(worker, answer, inquiry: number) { write(outcome, poller) }
   }
 
   /// A loop has ended, as it was told to: it answers no further question.
   func workerLeft(_ worker: Int, _ statistics: Statistics, _ poller: borrowing Poller) {
-    workers.remove(worker)
-    if counted == nil { counted = statistics } else { counted?.add(statistics) }
-    rounds.answered(worker, isWanted: shared.events.wants(.progress), now: Clock.monotonic)
+    let outcomes = inquiries.workerLeft(worker, statistics)
+    connections.progressAnswered(worker)
     dashboard?.series.left(worker)
-    for number in inquiries.keys.sorted() where inquiries[number]?.awaited.contains(worker) ?? false {
-      inquiries[number]?.answers.append(.statistics(statistics))
-      noLongerAwaits(worker, number, poller)
-    }
-  }
-
-  private func noLongerAwaits(_ worker: Int, _ number: UInt64, _ poller: borrowing Poller) {
-    inquiries[number]?.awaited.remove(worker)
-    guard let inquiry = inquiries[number], inquiry.awaited.isEmpty else { return }
-    write(page(inquiry), number, poller)
+    for outcome in outcomes { write(outcome, poller) }
   }
 
   /// The daemon has found out what `AdminHost.reachability` could not return at once.
   func answered(_ report: ReachabilityReport, inquiry number: UInt64, _ poller: borrowing Poller) {
-    guard let connection = inquiries[number]?.connection else { return }
-    write(page(report, connection), number, poller)
+    if let outcome = inquiries.answered(report, inquiry: number) { write(outcome, poller) }
   }
 
-  private func write(_ page: AdminPage, _ number: UInt64, _ poller: borrowing Poller) {
-    guard let connection = inquiries.removeValue(forKey: number)?.connection, connection.isOpen else { return }
+  private func write(_ outcome: AdminInquiries.Outcome, _ poller: borrowing Poller) {
+    let (connection, page) = outcome
+    guard connection.isOpen else { return }
     if connection.kind == .metrics { scraped = (page, Clock.monotonic + Self.pageMilliseconds) }
     connection.write(page)
     go(connection, poller)

@@ -5,56 +5,58 @@ import Bytes
 import Cache
 import Transport
 
-extension AdminServer {
+struct CacheResources {
+  let shared: SharedState
+
   /// GET /v1/cache, GET /v1/cache?url=…, GET /v1/cache/answers.
-  func tellCache(_ request: AdminRequest, mayAct: Bool, _ connection: AdminConnection) {
-    guard let cache = shared.cache else { return refuseCache(connection) }
+  func show(_ call: AdminCall) {
+    guard let cache = shared.cache else { return refuse(call) }
     let now = cache.time
-    switch selection(request.query) {
-    case .failure(let fault): refuse(400, fault.sentence, connection)
-    case .success(let selection) where request.path == "/v1/cache" && selection.url == nil:
-      connection.write(
-        connection.wantsText
+    switch selection(call.request.query) {
+    case .failure(let fault): call.refuse(400, fault.sentence)
+    case .success(let selection) where call.request.path == "/v1/cache" && selection.url == nil:
+      call.write(
+        call.wantsText
           ? .text(CachePages.statusText(CacheFacts(cache))) : .json(CachePages.status(CacheFacts(cache))))
     case .success(let selection):
       let found = CachePages.list(cache, selection, at: now)
       let isShown = selection.url != nil
       let status = isShown && found.answers.isEmpty ? 404 : 200
-      if !connection.wantsText {
-        return connection.write(.json(CachePages.json(found, withQueries: mayAct, at: now), status: status))
+      if !call.wantsText {
+        return call.write(.json(CachePages.json(found, withQueries: call.mayAct, at: now), status: status))
       }
       let text =
         isShown
-        ? CachePages.showText(found.answers, withQueries: mayAct, at: now)
-        : CachePages.text(found, withQueries: mayAct, at: now)
-      connection.write(.text(text, status: status))
+        ? CachePages.showText(found.answers, withQueries: call.mayAct, at: now)
+        : CachePages.text(found, withQueries: call.mayAct, at: now)
+      call.write(.text(text, status: status))
     }
   }
 
   /// POST /v1/cache/purge?…
-  func purgeCache(_ request: AdminRequest, _ connection: AdminConnection) {
-    guard let cache = shared.cache else { return refuseCache(connection) }
+  func purge(_ call: AdminCall) {
+    guard let cache = shared.cache else { return refuse(call) }
     let now = cache.time
-    switch selection(request.query) {
-    case .failure(let fault): refuse(400, fault.sentence, connection)
+    switch selection(call.request.query) {
+    case .failure(let fault): call.refuse(400, fault.sentence)
     case .success(let selection):
-      let names = AdminQuery.names(in: request.query)
+      let names = AdminQuery.names(in: call.request.query)
       if names.contains("all"), names.count > 1 {
-        return refuse(400, "expected 'all=yes' alone in the query", connection)
+        return call.refuse(400, "expected 'all=yes' alone in the query")
       }
       if names.isEmpty {
-        return refuse(
-          400, "expected what to purge: 'url', 'host', 'rule', 'older' or 'all=yes' in the query", connection)
+        return call.refuse(
+          400, "expected what to purge: 'url', 'host', 'rule', 'older' or 'all=yes' in the query")
       }
       let removed = cache.purge(selection, at: now)
-      connection.write(
-        connection.wantsText
+      call.write(
+        call.wantsText
           ? .text("purged \(String.counted(removed, "answer"))\n") : .json(.object([("purged", .number(removed))])))
     }
   }
 
-  private func refuseCache(_ connection: AdminConnection) {
-    refuse(404, "nothing is stored: the configuration has no [cache]", connection)
+  private func refuse(_ call: AdminCall) {
+    call.refuse(404, "nothing is stored: the configuration has no [cache]")
   }
 
   private func selection(_ query: String) -> Result<CacheSelection, AdminQuery.Fault> {

@@ -10,34 +10,33 @@ import Transport
 /// How far a loop has got.
 struct DeniedClosing {
   /// How many connections are checked in one turn: deciding one takes some ten microseconds.
-  static let slotsPerTurn = 32
+  private static let slotsPerTurn = 32
 
   /// The requests of the admin API that wait for the end of it.
-  var inquiries: [UInt64]
-  var next = 0
-  var closed = 0
-}
+  private(set) var inquiries: [UInt64]
+  private var next = 0
+  private(set) var closed = 0
 
-extension Worker {
-  func continueClosing() {
-    guard var closing else { return }
-    let end = min(occupants.count, closing.next + DeniedClosing.slotsPerTurn)
-    for slot in closing.next..<end {
-      guard case .client(let conversation) = occupants[slot],
-        let denial = conversation.cannotBeDecided ? "it" : conversation.denialNow(self)
+  init(_ inquiry: UInt64) { inquiries = [inquiry] }
+
+  /// Starts again, with a newer policy.
+  mutating func startAgain(for inquiry: UInt64) {
+    inquiries.append(inquiry)
+    next = 0
+  }
+
+  /// Checks some connections. Returns whether all have been checked.
+  mutating func proceed(_ worker: Worker) -> Bool {
+    let end = min(worker.slots.occupants.count, next + Self.slotsPerTurn)
+    for slot in next..<end {
+      guard case .client(let conversation) = worker.slots.occupants[slot],
+        let denial = conversation.cannotBeDecided ? "it" : conversation.denialNow(worker)
       else { continue }
-      conversation.endDenied(by: denial, self)
-      closing.closed += 1
+      conversation.endDenied(by: denial, worker)
+      closed += 1
     }
-    closing.next = end
-    if end < occupants.count {
-      self.closing = closing
-      return
-    }
-    self.closing = nil
-    for inquiry in closing.inquiries {
-      shared.reports.post(.answered(worker: index, .cancelled(closing.closed), inquiry: inquiry))
-    }
+    next = end
+    return end >= worker.slots.occupants.count
   }
 }
 
@@ -46,8 +45,7 @@ extension Session {
   /// of a sentence; nil: nothing does. `text`: method and target at the record's ranges.
   func denial(text: borrowing ByteBuffer, _ worker: Worker) -> String? {
     if let interior = origin.interior,
-      Exchange.problem(
-        ofTunnel: interior, openedBy: tunnelSender, with: origin.credential, worker.policy, &worker.workspace) != nil
+      interior.problem(openedBy: tunnelSender, with: origin.credential, worker.policy, &worker.workspace) != nil
     {
       return "it"
     }
@@ -75,31 +73,5 @@ extension Session {
     let own = worker.workspace.own
     guard record.route == nil || record.route == Route.direct.name, let address = record.upstream else { return nil }
     return worker.policy.denyingBlock(address, rule: decision.rule, isOwn: { own.contains($0) }).map { _ in "it" }
-  }
-}
-
-extension AdminServer {
-  /// POST /v1/reload?close_denied=true
-  func reload(_ request: AdminRequest, _ connection: AdminConnection) {
-    let wantsText = connection.wantsText
-    switch AdminQuery.values(of: "close_denied", in: request.query) {
-    case .success([]): connection.write(reload(wantsText: wantsText))
-    case .success(["true"]):
-      let page = reload(wantsText: wantsText)
-      guard page.status == 200 else { return connection.write(page) }
-      // After the policy in each loop's mailbox.
-      inquire(.closeDenied, .closedDenied(page), connection)
-    case .success, .failure: refuse(400, "expected close_denied=true in the query", connection)
-    }
-  }
-
-  func closedDenied(_ answers: [Answer], after page: AdminPage, wantsText: Bool) -> AdminPage {
-    let count = answers.reduce(0) { sum, answer in
-      if case .cancelled(let count) = answer { sum + count } else { sum }
-    }
-    guard case .text(let text) = page.body else { return page }
-    return wantsText
-      ? .text(text + "ended \(count) that the policy now denies\n")
-      : .json(.object([("rules", .number(host.state.policy.rules.count)), ("closed", .number(count))]))
   }
 }

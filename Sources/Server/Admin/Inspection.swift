@@ -33,6 +33,11 @@ enum Answer: Sendable {
   /// The number of exchanges and tunnels that were ended.
   case cancelled(Int)
   case flushed(FlushedThings)
+
+  /// How many exchanges and tunnels the loops have ended.
+  static func cancelledCount(_ answers: [Answer]) -> Int {
+    answers.reduce(0) { sum, answer in if case .cancelled(let count) = answer { sum + count } else { sum } }
+  }
 }
 
 /// One client's connection, as GET /v1/connections shows it.
@@ -88,50 +93,36 @@ struct NamedOrigin: Equatable, Sendable {
   }
 }
 
-extension Worker {
-  /// The most connections that one loop reports: a page that a person can still read, and that takes little time to
-  /// make.
-  static let mostConnectionsShown = 1000
-
-  func answer(_ question: Question) -> Answer {
-    switch question {
-    case .statistics: .statistics(statisticsNow())
-    case .connections: .connections(openConnections())
-    case .decision(let reference): .decision(recent.find(reference))
-    case .decisions(let limit, let areRefused): .decisions(recent.newest(limit, areRefused: areRefused))
-    case .progress: tellProgress()
-    case .cancel(let selection): .cancelled(cancel(selection))
-    case .flush: .flushed(flush())
-    case .closeDenied: preconditionFailure("it takes more than one turn")
-    }
-  }
-
-  private func statisticsNow() -> Statistics {
-    var copy = statistics.inOwnStorage
-    var gauges = Statistics.Gauges()
+extension Statistics.Gauges {
+  /// What is open at the moment.
+  init(_ occupants: [Occupant]) {
+    self.init()
     for occupant in occupants {
       switch occupant {
       case .client(let conversation):
-        if conversation.isStream { gauges.streams += 1 } else { gauges.clients += 1 }
-        if conversation.session.exchange.isInTunnel { gauges.tunnels += 1 }
+        if conversation.isStream { streams += 1 } else { clients += 1 }
+        if conversation.session.exchange.isInTunnel { tunnels += 1 }
       case .upstream(let upstream):
         if upstream.isStream { continue }
-        if upstream.owner == nil { gauges.idleUpstreams += 1 } else { gauges.busyUpstreams += 1 }
-      case .http2(let endpoint) where endpoint.isClient: gauges.clients += 1
-      case .http2(let endpoint):
-        if endpoint.isUnused { gauges.idleUpstreams += 1 } else { gauges.busyUpstreams += 1 }
-      case .fetch: gauges.busyUpstreams += 1
+        if upstream.owner == nil { idleUpstreams += 1 } else { busyUpstreams += 1 }
+      case .http2(let endpoint) where endpoint.isClient: clients += 1
+      case .http2(let endpoint): if endpoint.isUnused { idleUpstreams += 1 } else { busyUpstreams += 1 }
+      case .fetch: busyUpstreams += 1
       case .free, .listener, .mailbox, .connector, .attempt, .probe, .acceptPause: break
       }
     }
-    copy.gauges = gauges
-    return copy
   }
+}
 
-  private func openConnections() -> [OpenConnection] {
+extension OpenConnection {
+  /// The most connections that one loop reports: a page that a person can still read, and that takes little time to
+  /// make.
+  private static let mostShown = 1000
+
+  static func list(_ occupants: [Occupant], now: Int64) -> [OpenConnection] {
     var open: [OpenConnection] = []
     for occupant in occupants {
-      if open.count == Self.mostConnectionsShown { break }
+      if open.count == mostShown { break }
       switch occupant {
       case .client(let conversation) where !conversation.hasNoClient:
         open.append(OpenConnection(conversation, now: now))

@@ -39,14 +39,17 @@ enum AskingLimits {
   static let queryNames = ["ref", "host", "for", "user", "unit", "port"]
 }
 
-extension AdminServer {
-  func tellAsks(_ connection: AdminConnection) {
-    let desk = shared.desk
+struct AskingResources {
+  unowned let host: any AdminHost
+  let desk: OperatorDesk
+  let inquiries: AdminInquiries
+
+  func list(_ call: AdminCall) {
     let wall = Clock.wall
-    if connection.wantsText {
-      return connection.write(.text(AskingPage.text(desk.questions, desk.temporary, at: wall)))
+    if call.wantsText {
+      return call.write(.text(AskingPage.text(desk.questions, desk.temporary, at: wall)))
     }
-    connection.write(
+    call.write(
       .json(
         .object([
           ("asks", .array(desk.questions.map { .object($0.members(at: wall)) })),
@@ -54,15 +57,12 @@ extension AdminServer {
         ])))
   }
 
-  /// POST /v1/allow and /v1/deny. `mayAct`: may do more than answer.
-  func answerAsk(
-    _ verdict: TemporaryRule.Verdict, _ request: AdminRequest, by userID: UInt32?, mayAct: Bool,
-    _ connection: AdminConnection
-  ) {
+  /// POST /v1/allow and /v1/deny.
+  func answer(_ verdict: TemporaryRule.Verdict, _ call: AdminCall) {
     do throws(AdminQuery.Fault) {
-      let query = try AskingQuery(AskingLimits.queryNames, in: request.query)
+      let query = try AskingQuery(AskingLimits.queryNames, in: call.request.query)
       let lifetime = try query.lifetime()
-      let name = Self.operatorName(userID)
+      let name = Self.operatorName(call.userID)
       switch (query["ref"], query["host"]) {
       case (let text?, nil):
         guard let reference = Reference(text) else {
@@ -71,32 +71,32 @@ extension AdminServer {
         if query["user"] != nil || query["unit"] != nil || query["port"] != nil {
           throw AdminQuery.Fault(sentence: "'user', 'unit' and 'port' go with 'host'; a 'ref' says them itself")
         }
-        if lifetime != nil, !mayAct {
-          return refuse(
+        if lifetime != nil, !call.mayAct {
+          return call.refuse(
             403,
             "expected root, the daemon's user or one of 'operators' in [admin] for an answer that lasts; you may "
-              + "answer once, without 'for'", connection)
+              + "answer once, without 'for'")
         }
-        let desk = shared.desk
         if let answered = desk.answer(reference.text, verdict, for: lifetime, by: name) {
           let warning = answered.rule == nil ? nil : desk.warning
-          return connection.write(Self.page(answered, verdict, warning, connection.wantsText))
+          return call.write(Self.page(answered, verdict, warning, call.wantsText))
         }
-        guard mayAct else {
-          return refuse(404, "no question waits under \(reference.text); it may have been answered", connection)
+        guard call.mayAct else {
+          return call.refuse(404, "no question waits under \(reference.text); it may have been answered")
         }
-        inquire(.decision(reference), .answer(verdict, lifetime, by: name), connection)
+        inquiries.ask(.decision(reference), for: call.connection) { answers in
+          answered(Self.decision(in: answers), verdict, for: lifetime, by: name, wantsText: call.wantsText)
+        }
       case (nil, let host?):
-        if !mayAct {
-          return refuse(
-            403, "expected root, the daemon's user or one of 'operators' in [admin]; you may answer what is asked",
-            connection)
+        if !call.mayAct {
+          return call.refuse(
+            403, "expected root, the daemon's user or one of 'operators' in [admin]; you may answer what is asked")
         }
-        try addRule(verdict, host, query, lifetime, by: name, connection)
+        try addRule(verdict, host, query, lifetime, by: name, call)
       default: throw AdminQuery.Fault(sentence: "expected either 'ref' or 'host' in the query")
       }
     } catch {
-      refuse(400, error.sentence, connection)
+      call.refuse(400, error.sentence)
     }
   }
 
@@ -128,7 +128,7 @@ extension AdminServer {
   /// An answer without a lifetime would apply to nothing.
   private func addRule(
     _ verdict: TemporaryRule.Verdict, _ host: String, _ query: AskingQuery, _ lifetime: Int64?, by name: String,
-    _ connection: AdminConnection
+    _ call: AdminCall
   ) throws(AdminQuery.Fault) {
     guard let lifetime else { throw AdminQuery.Fault(sentence: "expected 'for' beside 'host': how long it holds") }
     let pattern: HostPattern
@@ -154,7 +154,7 @@ extension AdminServer {
       }
     }
     if let unit = query["unit"], let fault = UnitName.fault(unit) { throw AdminQuery.Fault(sentence: fault) }
-    let rule = shared.desk.add { id, now in
+    let rule = desk.add { id, now in
       var rule = TemporaryRule(
         id: id, verdict: verdict, host: pattern, since: now, until: now + lifetime, by: name)
       rule.port = port
@@ -163,18 +163,18 @@ extension AdminServer {
       rule.unit = query["unit"]
       return rule
     }
-    write(rule, connection)
+    write(rule, call)
   }
 
-  private func write(_ rule: TemporaryRule?, _ connection: AdminConnection) {
+  private func write(_ rule: TemporaryRule?, _ call: AdminCall) {
     guard let rule else {
-      return refuse(
-        409, "\(AnswerBook.mostRules) temporary rules are in force, as many as may be; revoke some", connection)
+      return call.refuse(
+        409, "\(AnswerBook.mostRules) temporary rules are in force, as many as may be; revoke some")
     }
-    connection.write(
-      connection.wantsText
-        ? Self.lines("temporary rule \(rule.id): \(rule.sentence)", shared.desk.warning)
-        : Self.json(rule, shared.desk.warning))
+    call.write(
+      call.wantsText
+        ? Self.lines("temporary rule \(rule.id): \(rule.sentence)", desk.warning)
+        : Self.json(rule, desk.warning))
   }
 
   private static func json(_ rule: TemporaryRule, _ warning: String?) -> AdminPage {
@@ -184,8 +184,13 @@ extension AdminServer {
       ]))
   }
 
+  private static func decision(in answers: [Answer]) -> RecentDecision? {
+    for case .decision(let found?) in answers { return found }
+    return nil
+  }
+
   /// The reference of a request that has ended: the answer holds from now on.
-  func answered(
+  private func answered(
     _ found: RecentDecision?, _ verdict: TemporaryRule.Verdict, for lifetime: Int64?, by name: String, wantsText: Bool
   ) -> AdminPage {
     func refusal(_ status: Int, _ detail: String) -> AdminPage {
@@ -205,13 +210,13 @@ extension AdminServer {
     }
     if verdict == .allow, let fault = ineffective(request, found) { return refusal(409, fault) }
     guard
-      let made = shared.desk.add({ id, now in
+      let made = desk.add({ id, now in
         request.temporaryRule(verdict, id: id, since: now, until: now + lasting, by: name)
       })
     else { return refusal(409, "\(AnswerBook.mostRules) temporary rules are in force, as many as may be") }
     return wantsText
-      ? Self.lines("it is over; for the next like it, temporary rule \(made.id): \(made.sentence)", shared.desk.warning)
-      : Self.json(made, shared.desk.warning)
+      ? Self.lines("it is over; for the next like it, temporary rule \(made.id): \(made.sentence)", desk.warning)
+      : Self.json(made, desk.warning)
   }
 
   /// Why a temporary permission would change nothing; nil: it would.
@@ -225,26 +230,26 @@ extension AdminServer {
   }
 
   /// POST /v1/revoke?id=4
-  func revoke(_ request: AdminRequest, _ connection: AdminConnection) {
-    guard case .success(let values) = AdminQuery.values(of: "id", in: request.query), values.count == 1,
+  func revoke(_ call: AdminCall) {
+    guard case .success(let values) = AdminQuery.values(of: "id", in: call.request.query), values.count == 1,
       let id = Int(values[0])
-    else { return refuse(400, "expected the number of a temporary rule as 'id' in the query", connection) }
-    guard let rule = shared.desk.revoke(id) else {
-      return refuse(404, "there is no temporary rule \(id); it may be over", connection)
+    else { return call.refuse(400, "expected the number of a temporary rule as 'id' in the query") }
+    guard let rule = desk.revoke(id) else {
+      return call.refuse(404, "there is no temporary rule \(id); it may be over")
     }
-    connection.write(
-      connection.wantsText
-        ? Self.lines("revoked temporary rule \(id): \(rule.sentence)", shared.desk.warning)
+    call.write(
+      call.wantsText
+        ? Self.lines("revoked temporary rule \(id): \(rule.sentence)", desk.warning)
         : .json(
-          .object([("revoked", rule.json), ("warning", shared.desk.warning.map { .string($0) } ?? .null)])))
+          .object([("revoked", rule.json), ("warning", desk.warning.map { .string($0) } ?? .null)])))
   }
 
   // MARK: GET /v1/rule?ref=…&verdict=allow
 
   /// The text of the rule that would decide such requests from now on, for one of the operator's files.
-  func tellRule(_ request: AdminRequest, _ connection: AdminConnection) {
+  func rule(_ call: AdminCall) {
     do throws(AdminQuery.Fault) {
-      let query = try AskingQuery(["ref", "verdict"], in: request.query)
+      let query = try AskingQuery(["ref", "verdict"], in: call.request.query)
       guard let reference = query["ref"].flatMap({ Reference($0) }) else {
         throw AdminQuery.Fault(sentence: "expected a reference of six characters as 'ref'")
       }
@@ -252,16 +257,18 @@ extension AdminServer {
       guard let action = words[query["verdict"] ?? "allow"] else {
         throw AdminQuery.Fault(sentence: "expected 'allow' or 'deny' as 'verdict'")
       }
-      if let question = shared.desk.question(reference.text) {
-        return connection.write(rule(question.request, action, question.connect, wantsText: connection.wantsText))
+      if let question = desk.question(reference.text) {
+        return call.write(rule(question.request, action, question.connect, wantsText: call.wantsText))
       }
-      inquire(.decision(reference), .rule(action), connection)
+      inquiries.ask(.decision(reference), for: call.connection) { answers in
+        rule(of: Self.decision(in: answers), action, wantsText: call.wantsText)
+      }
     } catch {
-      refuse(400, error.sentence, connection)
+      call.refuse(400, error.sentence)
     }
   }
 
-  func rule(of found: RecentDecision?, _ action: RuleAction, wantsText: Bool) -> AdminPage {
+  private func rule(of found: RecentDecision?, _ action: RuleAction, wantsText: Bool) -> AdminPage {
     guard let found, let request = AskedRequest(found), !request.isInDoubt else {
       let detail = "no question waits under this reference, and no loop remembers a request of it that a rule can name"
       return wantsText ? .text(detail + "\n", status: 404) : .problem(404, detail)
@@ -282,11 +289,11 @@ extension AdminServer {
   }
 }
 
-extension AdminServer {
+extension AskingResources {
   /// GET /v1/temporary?method=…&url=…&uid=…&unit=…: the temporary rule that decides such a request; 204 if none does.
-  func tellTemporary(_ request: AdminRequest, _ connection: AdminConnection) {
+  func temporary(_ call: AdminCall) {
     do throws(AdminQuery.Fault) {
-      let query = try AskingQuery(["method", "url", "uid", "unit"], in: request.query)
+      let query = try AskingQuery(["method", "url", "uid", "unit"], in: call.request.query)
       guard let url = query["url"],
         case .success(let named) = NamedRequest.read(method: query["method"] ?? "GET", url: url)
       else { throw AdminQuery.Fault(sentence: "expected a URL, or HOST:PORT of a CONNECT, as 'url'") }
@@ -294,17 +301,17 @@ extension AdminServer {
       if let uid = query["uid"].flatMap({ UInt32($0) }) {
         client = LocalClient(userID: uid, user: Accounts.userName(uid), cgroup: query["unit"].map { [$0] } ?? [])
       }
-      let found = shared.desk.rules.rule(
+      let found = desk.rules.rule(
         for: named, of: Sender(client: client), by: host.state.policy, wall: Clock.wall)
       guard let found else {
-        return connection.write(connection.wantsText ? .text("") : .json(.null))
+        return call.write(call.wantsText ? .text("") : .json(.null))
       }
-      connection.write(
-        connection.wantsText
+      call.write(
+        call.wantsText
           ? Self.lines("temporary rule \(found.id) decides before that: \(found.sentence)")
           : .json(found.json))
     } catch {
-      refuse(400, error.sentence, connection)
+      call.refuse(400, error.sentence)
     }
   }
 }

@@ -24,7 +24,7 @@ struct OperatorQuestion {
 
   /// Asks, or joins requests that ask the same. `slot`: that of the conversation, which gets the answer as a message.
   mutating func ask(_ exchange: borrowing Exchange, of asker: Claimant, slot: Int, _ worker: Worker) -> Outcome {
-    guard let question = exchange.question, let rule = exchange.rule else {
+    guard let question = exchange.question, let rule = exchange.ruling.rule else {
       preconditionFailure("a question without a request")
     }
     let waiter = QuestionWaiter(

@@ -307,7 +307,11 @@ final class CacheFetch {
     guard let line else { return worker.vacate(slot) }
     self.line = nil
     worker.reoccupy(slot, .upstream(line))
-    if keeps { worker.keep(line, idle: terms.idleMilliseconds) } else { worker.close(line) }
+    if keeps {
+      worker.upstreams.keep(line, idle: terms.idleMilliseconds, worker)
+    } else {
+      worker.upstreams.close(line, worker)
+    }
   }
 
   /// The loop ends, or the path is gone.
@@ -344,7 +348,7 @@ final class CacheFetch {
     guard let repetition else { return giveUp() }
     resumesAt = .max
     worker.timers.clear(slot)
-    let conversation = worker.repeated(repetition, for: .resumption(self))
+    let conversation = repetition.conversation(for: .resumption(self), worker)
     asking = conversation
     conversation.begin(worker)
   }

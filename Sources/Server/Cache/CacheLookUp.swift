@@ -33,7 +33,9 @@ extension Caching {
     let rule = exchange.cacheRule
     let owner = rule.flatMap { Self.owner($0.share, client) }
     // A rule that stores nothing may change what another one has stored.
-    if owner == nil, exchange.cachePolicy == .returnCacheDontLoad || !exchange.mayInvalidate(outputs) { return nil }
+    if owner == nil, exchange.ruling.cachePolicy == .returnCacheDontLoad || !exchange.mayInvalidate(outputs) {
+      return nil
+    }
     let url = exchange.effectiveURL(outputs)
     let shown = exchange.shownURL(outputs)
     if max(url.count, shown.count) > CacheKey.longestURL { return nil }
@@ -49,16 +51,16 @@ extension Caching {
     let fields = MessageFields(worker.workspace.request.fields, head.span)
     let request = CacheRequest(
       method, fields,
-      isAuthorized: fields.contains("authorization") && !exchange.setsAuthorization, rule: rule ?? CacheRule(),
-      policy: exchange.cachePolicy)
+      isAuthorized: fields.contains("authorization") && !exchange.ruling.setsAuthorization, rule: rule ?? CacheRule(),
+      policy: exchange.ruling.cachePolicy)
     // An answer is as good as the authority behind its origin's certificate.
     let anchors = exchange.originSecurity(live)?.anchors.digest
     self.init(
       cache, request,
       CacheKey(
         url: url, added: exchange.addedQueryBytes(outputs),
-        rule: exchange.rule.map { Self.identity(of: $0, fields, anchors: anchors) } ?? [], owner: owner ?? ""),
-      url: shown, rule: exchange.rule?.name ?? "", head: Array(head.prefix(count)), isForeign: owner == nil)
+        rule: exchange.ruling.rule.map { Self.identity(of: $0, fields, anchors: anchors) } ?? [], owner: owner ?? ""),
+      url: shown, rule: exchange.ruling.rule?.name ?? "", head: Array(head.prefix(count)), isForeign: owner == nil)
   }
 
   /// What tells the rule's answers from those of others: what it adds, and what clients say where it would have added
@@ -88,7 +90,7 @@ extension Caching {
 
   /// Why a request that only the store may answer is refused without a store; nil: it may be sent.
   static func refusalWithoutStore(of exchange: borrowing Exchange) -> UpstreamFailure? {
-    guard exchange.cachePolicy == .returnCacheDontLoad else { return nil }
+    guard exchange.ruling.cachePolicy == .returnCacheDontLoad else { return nil }
     return UpstreamFailure(
       .notStored, "The rule asks no origin (cache_policy = \"return-cache-dont-load\"), and nothing is stored.")
   }

@@ -79,45 +79,41 @@ struct Repetition {
     origin = conversation.session.origin
     client = conversation.client.uncounted
   }
-}
 
-extension Worker {
-  /// Asks the origin for the answer that `conversation` has just got from the store, unless that is already being asked
-  /// for.
-  func refresh(_ answer: StoredAnswer, for conversation: Conversation) {
-    // Of a URL that is only known in part, no one can ask again.
-    guard let caching = conversation.caching, !isDraining, !conversation.session.exchange.isTextCut,
-      caching.cache.with({ !$0.isFlying(answer.key) && $0.beginRefresh(answer.key) })
-    else { return }
-    repeated(Repetition(of: caching, by: conversation), for: .refresh(answer.key)).begin(self)
-  }
-
-  /// The client that asked first has left. Others wait for the answer to its request, which has been sent on `line`.
-  func inherit(_ caching: Caching, _ line: Upstream, from conversation: Conversation) {
-    let heir = repeated(Repetition(of: caching, by: conversation), for: .inheritance(caching, line))
-    line.owner = heir
-    caching.sharing.inherit(by: Content.Reader(self, slot: heir.slot))
-    heir.begin(self)
-  }
-
-  /// A conversation without a client that repeats the request.
-  func repeated(_ repetition: Repetition, for errand: Errand) -> Conversation {
-    let slot = occupy(.free)
-    let client = RefreshClient(
-      repetition.caching.repeatedRequest(isInTunnel: repetition.origin.interior != nil), for: errand)
+  /// A conversation without a client that repeats the request. The caller begins it.
+  func conversation(for errand: Errand, _ worker: Worker) -> Conversation {
+    let slot = worker.occupy(.free)
+    let request = RefreshClient(caching.repeatedRequest(isInTunnel: origin.interior != nil), for: errand)
     let repeating = Conversation(
-      slot: slot, repetition.connection, over: ByteStream(client, by: repetition.descriptor), of: repetition.client,
-      self)
-    repeating.session.origin = repetition.origin
+      slot: slot, connection, over: ByteStream(request, by: descriptor), of: client, worker)
+    repeating.session.origin = origin
     repeating.session.origin.wire = .http11
-    repeating.session.origin.tunnelIsUnchecked = repetition.origin.interior != nil
+    repeating.session.origin.tunnelIsUnchecked = origin.interior != nil
     repeating.session.expectLastExchange()
-    reoccupy(slot, .client(repeating))
+    worker.reoccupy(slot, .client(repeating))
     return repeating
   }
 }
 
 extension Caching {
+  /// Asks the origin for the answer that `conversation` has just got from the store, unless that is already being asked
+  /// for.
+  func refresh(_ answer: StoredAnswer, for conversation: Conversation, _ worker: Worker) {
+    // Of a URL that is only known in part, no one can ask again.
+    guard !worker.isDraining, !conversation.session.exchange.record.isTextCut,
+      cache.with({ !$0.isFlying(answer.key) && $0.beginRefresh(answer.key) })
+    else { return }
+    Repetition(of: self, by: conversation).conversation(for: .refresh(answer.key), worker).begin(worker)
+  }
+
+  /// The client that asked first has left. Others wait for the answer to its request, which has been sent on `line`.
+  func bequeath(_ line: Upstream, from conversation: Conversation, _ worker: Worker) {
+    let heir = Repetition(of: self, by: conversation).conversation(for: .inheritance(self, line), worker)
+    line.owner = heir
+    sharing.inherit(by: Content.Reader(worker, slot: heir.slot))
+    heir.begin(worker)
+  }
+
   /// The request as a client would send it: for the same URL, with the fields that were sent. Host is that of the URL,
   /// which a rule may have replaced.
   func repeatedRequest(isInTunnel: Bool) -> ByteBuffer {

@@ -4,6 +4,7 @@
 import Cache
 import Policy
 import Session
+import Transport
 
 /// The outcome of a fetch that others waited for.
 enum FlightOutcome: Sendable {
@@ -104,19 +105,19 @@ extension Content.Reader {
   }
 }
 
-extension Worker {
+extension FlightOutcome {
   /// Gives up the place that a waiter had at the content.
-  func release(_ reader: Content.Reader, from outcome: FlightOutcome) {
-    guard case .answer(let answer, _) = outcome else { return }
+  func release(_ reader: Content.Reader, _ mailboxes: [Mailbox<WorkerMessage>]) {
+    guard case .answer(let answer, _) = self else { return }
     let left = answer.content.leave(reader)
-    if left.isLast || left.wakesFetch { shared.tellFetch(of: answer) }
+    if left.isLast || left.wakesFetch { answer.wakeFetch(mailboxes) }
   }
 }
 
-extension SharedState {
-  /// A reader of an answer that is being fetched has left, or has caught up.
-  func tellFetch(of answer: StoredAnswer) {
-    guard let fetch = answer.content.fetch else { return }
+extension StoredAnswer {
+  /// A reader has left, or has caught up: the fetch in one of the loops is told, if it is under way.
+  func wakeFetch(_ mailboxes: [Mailbox<WorkerMessage>]) {
+    guard let fetch = content.fetch else { return }
     mailboxes[fetch.worker].post(.readersMoved(slot: fetch.slot, generation: fetch.generation))
   }
 }

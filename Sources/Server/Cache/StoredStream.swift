@@ -132,11 +132,11 @@ final class StoredStream: CarriedStream {
     offset += UInt64(count)
     if offset == end { isDone = true }
     cache.servedBytes.add(UInt64(count), ordering: .relaxed)
-    if answer.content.advance(reader, to: offset) { shared.tellFetch(of: answer) }
+    if answer.content.advance(reader, to: offset) { answer.wakeFetch(shared.mailboxes) }
   }
 
   private func note(_ progress: Content.Progress) -> Content.Read {
-    if progress.wakesFetch { shared.tellFetch(of: answer) }
+    if progress.wakesFetch { answer.wakeFetch(shared.mailboxes) }
     return progress.read
   }
 
@@ -160,7 +160,7 @@ final class StoredStream: CarriedStream {
     if isClosed { return }
     isClosed = true
     let left = answer.content.leave(reader)
-    if left.isLast || left.wakesFetch { shared.tellFetch(of: answer) }
+    if left.isLast || left.wakesFetch { answer.wakeFetch(shared.mailboxes) }
   }
 
   func abort() { close() }

@@ -181,7 +181,8 @@ final class Conversation {
 
   /// The network has changed: a connection from an address that this machine no longer has is over.
   func networkChanged(_ worker: Worker) {
-    guard let upstream, !(upstream.stream.carried is StoredStream), ending == nil, worker.hasLost(upstream.descriptor)
+    guard let upstream, !(upstream.stream.carried is StoredStream), ending == nil,
+      worker.network.hasLost(upstream.descriptor)
     else { return }
     upstreamSide.state.insert(.ended)
     let action = session.exchange.upstreamEnded(
@@ -260,16 +261,11 @@ final class Conversation {
 
   /// No one is left to read an answer.
   func leaveUnserved(_ worker: Worker) {
-    if let others = worker.departures.happened(now: worker.now) {
-      let more = others == 0 ? "" : "; \(others) more since the last such line"
-      worker.shared.log.event(
-        .info,
-        "the client at \(AdminResources.text(peer)) left before it was known who it is, and is not served\(more)")
-    }
+    worker.owners.tellOfDeparture(peer, now: worker.now)
     close(worker)
   }
 
-  /// Whether the client is gone. See SocketOwners.hasLeft.
+  /// Whether the client is gone. See ClientOwners.swift.
   func hasLeft(_ worker: Worker) -> Bool { worker.owners.hasLeft(connection, now: worker.now) }
 
   /// Whose connection it is; nil until that has to be known.

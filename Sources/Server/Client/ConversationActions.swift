@@ -55,13 +55,14 @@ extension Conversation {
     if session.exchange.awaitsOperator { return askOperator(worker) }
     if worker.storesAnswers, isAnsweredByCache(worker) { return }
     let rule = session.exchange.record.decision?.rule
-    let routes = worker.routes(of: rule, live)
+    let routes = worker.routes.list(of: rule, live)
     let destination = search.destination(of: session.exchange, live, worker)
     if !fresh, !session.exchange.isTunnel {
       let carrier = destination.carrier(isTunnel: false)
-      if let kept = worker.takeKept(
-        carrier, rule: rule, allowsCellular: session.exchange.allowsCellularAccess, by: session.exchange.protocols,
-        for: self, queues: true, session.exchange.policy)
+      if let kept = worker.upstreams.takeKept(
+        carrier, rule: rule, allowsCellular: session.exchange.ruling.allowsCellularAccess,
+        by: session.exchange.protocols,
+        for: self, queues: true, session.exchange.policy, worker)
       {
         attach(kept, reused: true, worker)
         return
@@ -98,7 +99,11 @@ extension Conversation {
   private func leavesQueue(_ upstream: Upstream, hasEarly: Bool = false, _ worker: Worker) -> Bool {
     let hasWaited = worker.workspace.turnMicroseconds > session.exchange.record.begunMicroseconds
     guard hasWaited || clientSide.isHalfClosed, hasLeft(worker) else { return false }
-    if session.exchange.isTunnel || hasEarly { worker.close(upstream) } else { worker.keep(upstream) }
+    if session.exchange.isTunnel || hasEarly {
+      worker.upstreams.close(upstream, worker)
+    } else {
+      worker.upstreams.keep(upstream, worker)
+    }
     endLeft(worker)
     return true
   }
@@ -147,7 +152,7 @@ extension Conversation {
 
   /// Marks a kept connection as this request asks; a new one was opened with the mark.
   private func mark(_ upstream: Upstream, reused: Bool) {
-    let codePoint = session.exchange.serviceType.codePoint
+    let codePoint = session.exchange.ruling.serviceType.codePoint
     if reused, upstream.codePoint != codePoint, upstream.stream.carried == nil {
       upstream.descriptor.mark(codePoint: codePoint, isIPv4: upstream.address.isIPv4)
     }
@@ -156,7 +161,7 @@ extension Conversation {
 
   /// Drops a connection that is of no more use.
   func dropUpstream(_ worker: Worker) {
-    if let upstream { worker.close(upstream) }
+    if let upstream { worker.upstreams.close(upstream, worker) }
     leaveUpstream(worker)
   }
 
@@ -214,7 +219,7 @@ extension Conversation {
         _ = search.destination(of: session.exchange, live, worker)
         return true
       case .serve(let answer, let result, let refreshes):
-        if refreshes { worker.refresh(answer, for: self) }
+        if refreshes { caching.refresh(answer, for: self, worker) }
         if serve(answer, result, worker) { return true }
         step = caching.missed(foundNone: false)
       case .share(let foundNone):
@@ -279,8 +284,8 @@ extension Conversation {
     dropUpstream(worker)
     let upstream = Upstream(
       slot: slot, stream: ByteStream(stored, by: descriptor), address: peer, destination: destination,
-      by: destination.via ?? worker.onlyDirect[0], over: .unknown)
-    worker.destinations.retain(destination)
+      by: destination.via ?? worker.routes.direct, over: .unknown)
+    worker.upstreams.retain(destination)
     worker.reoccupy(slot, .upstream(upstream))
     take(upstream)
     if result != .stored { caching.cache.disk?.touch(answer) }
@@ -329,7 +334,7 @@ extension Conversation {
       let answer = OriginAnswer(
         status: worker.workspace.response.status, fields: MessageFields(worker.workspace.response.fields, input.bytes),
         headBytes: headBytes, host: search.destination?.name ?? "", isDoubtful: line.isDoubtful)
-      let terms = CacheFetch.Terms(worker.workspace.response, session.exchange.timeouts, limits)
+      let terms = CacheFetch.Terms(worker.workspace.response, session.exchange.ruling.timeouts, limits)
       if case .resumption(let fetch) = errand {
         caching.awaitsHead = false
         goOn(with: fetch, answer, from: line, terms, &input, worker)
@@ -371,7 +376,7 @@ extension Conversation {
       case .store(let storing):
         let fetch = caching.beginFetch(storing, worker)
         input.consume(answer.headBytes)
-        if session.exchange.resumesDownloads { fetch.repetition = Repetition(of: caching, by: self) }
+        if session.exchange.ruling.resumesDownloads { fetch.repetition = Repetition(of: caching, by: self) }
         leaveUpstream(worker)
         // The first reader is counted before the fetch looks for readers.
         let isServed = serve(storing.answer, .stored, worker, reads: false)
@@ -393,9 +398,9 @@ extension Conversation {
     leaveUpstream(worker)
     line.owner = nil
     if keeps, outputs.toUpstream.isEmpty {
-      worker.keep(line, idle: session.exchange.timeouts.upstreamIdleMilliseconds)
+      worker.upstreams.keep(line, idle: session.exchange.ruling.timeouts.upstreamIdleMilliseconds, worker)
     } else {
-      worker.close(line)
+      worker.upstreams.close(line, worker)
     }
   }
 
@@ -454,7 +459,7 @@ extension Conversation {
     switch takeErrand() {
     case .inheritance(let caching, let line):
       // The policy in force no longer allows it.
-      worker.close(line)
+      worker.upstreams.close(line, worker)
       caching.sharing.end(.leaderless, worker)
     case .resumption(let fetch): fetch.couldNotGoOn(mayTryAgain: true)
     case .refresh(let key): live.cache?.with { $0.endRefresh(key) }
@@ -464,14 +469,14 @@ extension Conversation {
     self.caching = nil
     caching.sharing.leave(as: Content.Reader(worker, slot: slot), worker)
     caching.end(
-      refused: session.exchange.refusedItsAnswer, from: upstream?.stream.carried as? StoredStream,
+      refused: session.exchange.record.refusedItsAnswer, from: upstream?.stream.carried as? StoredStream,
       session.exchange.record.cache)
     guard caching.sharing.leads != nil else { return }
     if session.exchange.record.outcome == .clientLeft, caching.awaitsHead, let line = upstream,
       inputs.fromUpstream.isEmpty, outputs.toUpstream.isEmpty, caching.sharing.hasFollowers
     {
       leaveUpstream(worker)
-      worker.inherit(caching, line, from: self)
+      caching.bequeath(line, from: self, worker)
       return
     }
     // What ended the first request alone, an operator, the policy or its own limits, says nothing about the others.

@@ -141,9 +141,9 @@ extension Conversation {
   /// Whether the next request has to wait: for those of other clients, or for the log if this client is only refused.
   private func mustRest(afterBeginning begun: Int, _ worker: Worker) -> Bool {
     if begun == 0, !(flags.contains(.wasRefused) && worker.shared.log.isBehind) { return false }
-    worker.pipelinedInTurn += begun == 0 ? 0 : 1
+    worker.turns.pipelined += begun == 0 ? 0 : 1
     let isDue =
-      begun < Self.requestsPerTurn && worker.pipelinedInTurn <= Self.pipelinedPerTurn
+      begun < Self.requestsPerTurn && worker.turns.pipelined <= Self.pipelinedPerTurn
       && !(flags.contains(.wasRefused) && worker.shared.log.isBehind)
     if isDue { return false }
     flags.insert(.rests)

@@ -22,13 +22,13 @@ extension Conversation {
         ending.keepsUpstream && !leaves && inputs.fromUpstream.isEmpty && outputs.toUpstream.isEmpty
         && !upstreamSide.state.contains(.ended) && !upstreamSide.state.contains(.broken)
       if isClean {
-        worker.keep(upstream, idle: session.exchange.timeouts.upstreamIdleMilliseconds)
+        worker.upstreams.keep(upstream, idle: session.exchange.ruling.timeouts.upstreamIdleMilliseconds, worker)
       } else {
         // If the client broke off the tunnel, the upstream must not take what it received for the whole.
         let isCut =
           session.exchange.isInTunnel && session.exchange.record.outcome == .clientLeft
           && !clientSide.state.contains(.ended)
-        worker.close(upstream, aborts: isCut)
+        worker.upstreams.close(upstream, aborts: isCut, worker)
       }
     }
     leaveUpstream(worker)
@@ -54,7 +54,7 @@ extension Conversation {
     self.ending = nil
     discountHeld(worker)
     session.exchange.log(text: outputs.text, client: peer, isForRest: isForRest, worker)
-    if session.exchange.answeredItself { flags.insert(.wasRefused) } else { flags.remove(.wasRefused) }
+    if session.exchange.record.answeredItself { flags.insert(.wasRefused) } else { flags.remove(.wasRefused) }
     worker.workspace.pool.reclaim(&outputs.text)
     giveBackPipes(worker)
     closeBodyFile(worker)
@@ -171,7 +171,7 @@ extension Conversation {
 
   /// Whether too little is known of the request to decide it again: it does not go on.
   var cannotBeDecided: Bool {
-    ending == nil && !hasNoClient && session.isInExchange && session.exchange.isTextCut
+    ending == nil && !hasNoClient && session.isInExchange && session.exchange.record.isTextCut
   }
 
   /// What denies its exchange or its tunnel by the policy in force: see `Session.denial`.

@@ -108,17 +108,19 @@ final class ClientHandshake {
   private func noteRefusal(_ failure: TLSFailure, _ log: LogWriter) {
     guard interception.noteRefusal(host) else { return }
     let client = AdminResources.text(peer)
+    let host = host
+    let name = host.span.string
     let what =
       switch failure.kind {
       case .alert(let number):
-        "a client at \(client) refused the certificate of the local authority for \(host.span.string) "
+        "a client at \(client) refused the certificate of the local authority for \(name) "
           + "(alert \(number), \(failure.text)); "
           + "'sallyport env' names the variables and 'sallyport ca export' the certificate for its trust store"
       case .closed:
-        "a client at \(client) left the TLS handshake for \(host.span.string), as one does that does not trust the "
+        "a client at \(client) left the TLS handshake for \(name), as one does that does not trust the "
           + "local authority; see 'sallyport env' and 'sallyport ca export'"
       case .protocolError, .refusedByJudge:
-        "the TLS handshake with a client at \(client) for \(host.span.string) failed: \(failure.text)"
+        "the TLS handshake with a client at \(client) for \(name) failed: \(failure.text)"
       }
     log.event(.warning, what)
   }

@@ -11,11 +11,11 @@ import Transport
 extension Exchange {
   /// The security policy for the destination; nil without TLS.
   func originSecurity(_ live: LivePolicy) -> OriginSecurity? {
-    usesTLS ? live.security(security, enforces: enforces) : nil
+    usesTLS ? live.security(ruling.security, enforces: ruling.enforces) : nil
   }
 
   /// That for TLS inside its tunnel.
-  func tunnelSecurity(_ live: LivePolicy) -> OriginSecurity { live.security(security, enforces: enforces) }
+  func tunnelSecurity(_ live: LivePolicy) -> OriginSecurity { live.security(ruling.security, enforces: ruling.enforces) }
 
   func assurance(of upstream: Upstream, _ live: LivePolicy) -> Assurance? {
     if verifiesTunnel {

@@ -14,9 +14,10 @@ struct UpstreamSearch {
   /// yet.
   mutating func destination(of exchange: borrowing Exchange, _ live: LivePolicy, _ worker: Worker) -> Destination {
     if let destination { return destination }
-    let routes = worker.routes(of: exchange.record.decision?.rule, live)
-    let found = worker.acquireDestination(
-      port: exchange.upstream.port, exchange.originSecurity(live), by: worker.firstOpen(routes))
+    let routes = worker.routes.list(of: exchange.record.decision?.rule, live)
+    let found = worker.upstreams.acquire(
+      worker.workspace.decisions.host, port: exchange.upstream.port, exchange.originSecurity(live),
+      by: worker.routes.firstOpen(routes, now: worker.now))
     destination = found
     return found
   }
@@ -24,9 +25,9 @@ struct UpstreamSearch {
   /// Changes to another route to the same host and port.
   mutating func turn(to route: RouteState, _ worker: Worker) -> Destination {
     guard let old = destination else { preconditionFailure("a connector without a destination") }
-    let turned = worker.destinations.acquire(
-      CanonicalHost(canonical: old.host, address: old.literal), port: old.port, old.security, via: route)
-    worker.releaseDestination(old)
+    let turned = worker.upstreams.acquire(
+      CanonicalHost(canonical: old.host, address: old.literal), port: old.port, old.security, by: route)
+    worker.upstreams.release(old, now: worker.now)
     destination = turned
     return turned
   }
@@ -48,7 +49,7 @@ struct UpstreamSearch {
 
   /// The exchange is over.
   mutating func release(_ worker: Worker) {
-    if let destination { worker.releaseDestination(destination) }
+    if let destination { worker.upstreams.release(destination, now: worker.now) }
     destination = nil
   }
 }

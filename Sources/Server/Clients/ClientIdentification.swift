@@ -71,7 +71,7 @@ struct ClientIdentity {
     case .unknown(let reason):
       origin.client = .unknown
       if worker.asksForClient {
-        worker.tellOfUnknown(connection.peer, reason)
+        worker.owners.tellOfUnknown(connection.peer, reason, now: worker.now)
       } else {
         facts.insert(.identified)
       }
@@ -157,7 +157,7 @@ struct ClientIdentity {
   /// The owner of the connection. The kernel is asked once.
   mutating func claimant(of connection: Accepted, _ worker: Worker) -> Claimant {
     if let claimant { return claimant }
-    let found = worker.identity(of: connection)
+    let found = worker.owners.identity(of: connection, now: worker.now)
     if found == nil { facts.insert(.left) }
     let claimant = found ?? Claimant(IPAddress(connection.peer))
     self.claimant = claimant
@@ -181,17 +181,5 @@ struct ClientIdentity {
     var other = ClientIdentity(claimant)
     other.facts = facts.subtracting([.counted, .left])
     return other
-  }
-}
-
-extension Worker {
-  /// The line of each request says that its client is unknown. This one, now and then, says why.
-  func tellOfUnknown(_ peer: SocketAddress, _ reason: String) {
-    guard let others = unknowns.happened(now: now) else { return }
-    let more = others == 0 ? "" : "; \(others) more since the last such line"
-    shared.log.event(
-      .warning,
-      "cannot look up who the client at \(AdminResources.text(peer)) is: \(reason); rules that ask who the client is refuse it\(more)"
-    )
   }
 }

@@ -9,16 +9,16 @@ import Session
 struct SeriesCounters: Sendable {
   var requests: UInt64 = 0
   var refused: UInt64 = 0
-  var failed: UInt64 = 0
-  var bytesIn: UInt64 = 0
-  var bytesOut: UInt64 = 0
+  private(set) var failed: UInt64 = 0
+  private(set) var bytesIn: UInt64 = 0
+  private(set) var bytesOut: UInt64 = 0
   var cacheHits: UInt64 = 0
-  var cacheMisses: UInt64 = 0
+  private(set) var cacheMisses: UInt64 = 0
   /// Refusals by the name of the rule.
   var refusals: [String: UInt64] = [:]
   var latency = Histogram(.exchanges)
-  var connections = 0
-  var tunnels = 0
+  private(set) var connections = 0
+  private(set) var tunnels = 0
 
   init() {}
 
@@ -53,23 +53,23 @@ struct SeriesCounters: Sendable {
 /// What happened in one interval, and what was open at its end.
 struct SeriesSample: Sendable, Equatable {
   /// The end of the interval, in milliseconds since 1970.
-  var wall: Int64
-  var requests: UInt64 = 0
-  var refused: UInt64 = 0
-  var failed: UInt64 = 0
-  var bytesIn: UInt64 = 0
-  var bytesOut: UInt64 = 0
-  var cacheHits: UInt64 = 0
-  var cacheMisses: UInt64 = 0
+  fileprivate(set) var wall: Int64
+  fileprivate(set) var requests: UInt64 = 0
+  fileprivate(set) var refused: UInt64 = 0
+  fileprivate(set) var failed: UInt64 = 0
+  fileprivate(set) var bytesIn: UInt64 = 0
+  fileprivate(set) var bytesOut: UInt64 = 0
+  fileprivate(set) var cacheHits: UInt64 = 0
+  fileprivate(set) var cacheMisses: UInt64 = 0
   /// The most microseconds that half, nine tenths and 99 of 100 requests took; nil if there were none.
-  var p50: Int64? = nil
-  var p90: Int64? = nil
-  var p99: Int64? = nil
-  var connections = 0
-  var tunnels = 0
+  fileprivate(set) var p50: Int64? = nil
+  fileprivate(set) var p90: Int64? = nil
+  fileprivate(set) var p99: Int64? = nil
+  fileprivate(set) var connections = 0
+  fileprivate(set) var tunnels = 0
   /// Refusals of the rules that refused most, and of all others together.
-  var refusals: [String: UInt64] = [:]
-  var otherRefusals: UInt64 = 0
+  fileprivate(set) var refusals: [String: UInt64] = [:]
+  fileprivate(set) var otherRefusals: UInt64 = 0
 }
 
 struct Series: Sendable {

@@ -25,7 +25,7 @@ final class HTTP2Carrier: CarriedStream {
 
   /// How long its connection may stay idle, by the rule of the exchange that it served.
   func noteIdle(_ milliseconds: Int64?) {
-    if case .origin(let line) = endpoint.peer { line.idleMilliseconds = milliseconds }
+    if case .origin(let line) = endpoint.peer { line.noteIdle(milliseconds) }
   }
 
   /// The two carry one exchange.

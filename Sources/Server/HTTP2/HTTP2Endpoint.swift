@@ -76,7 +76,7 @@ final class HTTP2Endpoint {
   @exclusivity(unchecked) private var sending = Sending.free
   /// Memory for a list of touched streams.
   @exclusivity(unchecked) private var spareList: [HTTP2Stream] = []
-  /// It is in `worker.unsettled` or `worker.heldBack`.
+  /// It is in `worker.http2`.
   @exclusivity(unchecked) private var isMarked = false
   @exclusivity(unchecked) private var life = Life.open
   /// When a byte last moved, in milliseconds of the loop's clock.
@@ -140,7 +140,7 @@ final class HTTP2Endpoint {
   func mark() {
     if isMarked { return }
     isMarked = true
-    worker.unsettled.append(self)
+    worker.http2.mark(self)
   }
 
   /// Reports what happened to streams, sends what is ready, and registers what to wait for.
@@ -191,7 +191,7 @@ final class HTTP2Endpoint {
 
   private func tell(_ fault: ConnectionFault) {
     worker.statistics.http2Faults += 1
-    guard let others = worker.http2Faults.happened(now: worker.now) else { return }
+    guard let others = worker.http2.faultHappened(now: worker.now) else { return }
     let more = others == 0 ? "" : "; \(others) more since the last such line"
     worker.shared.log.event(.warning, "the HTTP/2 connection \(place) ends: \(fault.detail)\(more)")
   }
@@ -257,7 +257,7 @@ final class HTTP2Endpoint {
     sending = .heldBack
     if isMarked { return }
     isMarked = true
-    worker.heldBack.append(self)
+    worker.http2.holdBack(self)
   }
 
   private func watch() {
@@ -357,11 +357,13 @@ final class HTTP2Endpoint {
       upstream.destination.opensNoTunnels = !connection.takesTunnels
       resumeSettling()
     }
-    if settles || wasDoubted { worker.resumeQueued(for: upstream.destination) }
+    if settles || wasDoubted { worker.upstreams.resumeQueued(for: upstream.destination, worker) }
   }
 
   private func resumeSettling() {
-    for case .connector(let waiting) in worker.occupants where waiting.isSettling(on: self) { worker.resume(waiting) }
+    for case .connector(let waiting) in worker.slots.occupants where waiting.isSettling(on: self) {
+      worker.resume(waiting)
+    }
   }
 
   // MARK: Liveness
@@ -438,7 +440,7 @@ final class HTTP2Endpoint {
       worker.clientClosed(slot)
     case .origin(let upstream):
       upstream.destination.endpoints.removeAll { $0 === self }
-      worker.close(upstream)
+      worker.upstreams.close(upstream, worker)
       if !isSettled { resumeSettling() }
     }
   }

@@ -10,16 +10,20 @@ import Policy
 import Session
 import Transport
 
-extension Worker {
+extension UpstreamPool {
   /// Makes an endpoint of a connection that has agreed on HTTP/2. It carries streams. nil if memory is short.
-  func multiplex(_ line: Upstream, for conversation: Conversation) -> HTTP2Endpoint? {
+  func multiplex(_ line: Upstream, for conversation: Conversation, _ worker: Worker) -> HTTP2Endpoint? {
+    let policy = worker.policy
     let limits = policy.configuration.limits
-    guard let connection = HTTP2Connection(.client, ConnectionLimits(limits), messages, now: now) else { return nil }
-    let endpoint = HTTP2Endpoint(slot: line.slot, line.stream, connection, .origin(line), interest: line.interest, self)
-    endpoint.keeper = keeper(for: conversation, policy)
-    reoccupy(line.slot, .http2(endpoint))
+    guard let connection = HTTP2Connection(.client, ConnectionLimits(limits), worker.messages, now: worker.now) else {
+      return nil
+    }
+    let endpoint = HTTP2Endpoint(
+      slot: line.slot, line.stream, connection, .origin(line), interest: line.interest, worker)
+    endpoint.keeper = Self.keeper(for: conversation, policy, worker)
+    worker.reoccupy(line.slot, .http2(endpoint))
     line.destination.endpoints.append(endpoint)
-    resumeQueued(for: line.destination)
+    resumeQueued(for: line.destination, worker)
     endpoint.mark()
     return endpoint
   }
@@ -28,18 +32,20 @@ extension Worker {
   /// such a connection.
   func takeStream(
     _ destination: Destination, rule: Int?, allowsCellular: Bool, for conversation: Conversation, mayWait: Bool,
-    _ policy: Policy
+    _ policy: Policy, _ worker: Worker
   ) -> Upstream? {
     let found = endpoint(
       to: destination, rule: rule, allowsCellular: allowsCellular,
       needing: conversation.session.exchange.opensWebSocket ? .tunnels : .nothing, for: conversation,
-      mayWait: mayWait, policy)
-    return found.map { stream(of: $0.endpoint, $0.line) }
+      mayWait: mayWait, policy, worker)
+    return found.map { stream(of: $0.endpoint, $0.line, worker) }
   }
 
   /// Streams may have become available for those that wait for a place.
-  func resumeQueued(for destination: Destination) {
-    for case .connector(let waiting) in occupants where waiting.isQueued(for: destination) { resume(waiting) }
+  func resumeQueued(for destination: Destination, _ worker: Worker) {
+    for case .connector(let waiting) in worker.slots.occupants where waiting.isQueued(for: destination) {
+      worker.resume(waiting)
+    }
   }
 
   /// What a connection must have for a stream.
@@ -56,11 +62,11 @@ extension Worker {
   /// may be.
   func endpoint(
     to destination: Destination, rule: Int?, allowsCellular: Bool, needing need: StreamNeed = .nothing,
-    for conversation: Conversation, mayWait: Bool = false, _ policy: Policy
+    for conversation: Conversation, mayWait: Bool = false, _ policy: Policy, _ worker: Worker
   ) -> (endpoint: HTTP2Endpoint, line: Upstream)? {
     func found(where isMeant: (HTTP2Endpoint) -> Bool) -> (endpoint: HTTP2Endpoint, line: Upstream)? {
       endpoint(
-        to: destination, rule: rule, allowsCellular: allowsCellular, needing: need, for: conversation, policy,
+        to: destination, rule: rule, allowsCellular: allowsCellular, needing: need, for: conversation, policy, worker,
         where: isMeant)
     }
     let free = found { $0.connection.hasFreePlace }
@@ -76,9 +82,9 @@ extension Worker {
 
   private func endpoint(
     to destination: Destination, rule: Int?, allowsCellular: Bool, needing need: StreamNeed,
-    for conversation: Conversation, _ policy: Policy, where isMeant: (HTTP2Endpoint) -> Bool
+    for conversation: Conversation, _ policy: Policy, _ worker: Worker, where isMeant: (HTTP2Endpoint) -> Bool
   ) -> (endpoint: HTTP2Endpoint, line: Upstream)? {
-    let keeper = keeper(for: conversation, policy)
+    let keeper = Self.keeper(for: conversation, policy, worker)
     for endpoint in destination.endpoints.reversed() {
       guard case .origin(let line) = endpoint.peer, isMeant(endpoint), !endpoint.isDoubted else { continue }
       switch need {
@@ -89,11 +95,8 @@ extension Worker {
       }
       if endpoint.keeper != keeper { continue }
       if !allowsCellular, line.path.status == .wwan { continue }
-      let isDenied =
-        !destination.isParent
-        && policy.denyingBlock(IPAddress(line.address), rule: rule) { paths.isOwn($0, by: line.path) } != nil
-      if isDenied { continue }
-      if !mayServe(line) {
+      if isDenied(line, rule: rule, of: policy, worker.network) { continue }
+      if !mayServe(line, worker) {
         endpoint.retire()
         continue
       }
@@ -103,36 +106,29 @@ extension Worker {
   }
 
   /// If rules distinguish users, connections do too.
-  private func keeper(for conversation: Conversation, _ policy: Policy) -> Keeper {
+  private static func keeper(for conversation: Conversation, _ policy: Policy, _ worker: Worker) -> Keeper {
     Keeper(
-      claimant: policy.identity.asksForClient ? conversation.knownIdentity(self) : nil,
+      claimant: policy.identity.asksForClient ? conversation.knownIdentity(worker) : nil,
       proxyUser: policy.identity.namesProxyUsers ? conversation.session.exchange.record.proxyUser : nil)
   }
 
-  /// Lets a connector continue in a turn of its own.
-  func resume(_ follower: Connector) {
-    shared.mailboxes[index].post(.opened(slot: follower.slot, generation: generation(follower.slot)))
-  }
-
   /// Whether another request may use an existing connection.
-  private func mayServe(_ line: Upstream) -> Bool {
-    stillLeads(line) && line.destination.security.map(live.contains) ?? true && line.route.isInForce
-      && line.destination.security?.mayRely(at: seconds) ?? true && line.route.security?.mayRely(at: seconds) ?? true
-      && !isTooOld(line.stream)
+  private func mayServe(_ line: Upstream, _ worker: Worker) -> Bool {
+    worker.network.stillLeads(line) && isInForce(line, worker.live) && mayRely(on: line, worker)
   }
 
-  func stream(of endpoint: HTTP2Endpoint, _ line: Upstream) -> Upstream {
-    let slot = occupy(.free)
+  func stream(of endpoint: HTTP2Endpoint, _ line: Upstream, _ worker: Worker) -> Upstream {
+    let slot = worker.occupy(.free)
     let carrier = HTTP2Carrier(endpoint.connection.open(), of: endpoint, servedBy: slot)
     let upstream = Upstream(slot: slot, ByteStream(carrier, by: line.descriptor), of: line)
-    destinations.retain(line.destination)
-    reoccupy(slot, .upstream(upstream))
+    retain(line.destination)
+    worker.reoccupy(slot, .upstream(upstream))
     return upstream
   }
 
   /// A stream of the connection to a parent, for the tunnel that a connector opens.
-  func line(of endpoint: HTTP2Endpoint, _ upstream: Upstream, for connector: Connector) -> Line {
-    let slot = occupy(.attempt(connector))
+  func line(of endpoint: HTTP2Endpoint, _ upstream: Upstream, for connector: Connector, _ worker: Worker) -> Line {
+    let slot = worker.occupy(.attempt(connector))
     let carrier = HTTP2Carrier(endpoint.connection.open(), of: endpoint, servedBy: slot)
     let line = Line(
       slot: slot, Candidate(address: upstream.address, path: upstream.path),

@@ -10,11 +10,12 @@ import Session
 import Transport
 import Upstream
 
-extension SharedState {
-  /// Takes over what systemd kept. Called once, when nothing can stop the daemon from starting any more and no loop
-  /// runs.
-  func takeOver(_ parcels: [Descriptor]) {
+extension StoredTunnel {
+  /// Takes over what systemd kept, and deals it out to the loops. Called once, when nothing can stop the daemon from
+  /// starting any more and no loop runs.
+  static func takeOver(_ parcels: [Descriptor], for shared: SharedState) {
     if parcels.isEmpty { return }
+    let log = shared.log
     var tunnels: [StoredTunnel] = []
     for parcel in parcels {
       do throws(StoredTunnel.Fault) {
@@ -29,23 +30,21 @@ extension SharedState {
     for (index, var tunnel) in tunnels.enumerated() {
       // Here, not in the loops: the first request of one loop must not come before another loop has counted its
       // tunnels.
-      tunnel.holdsPlace = quota.claim(ConnectionQuota.Place(host: tunnel.state.host, port: tunnel.state.port))
-      connections.add(1, ordering: .relaxed)
-      mailboxes[index % mailboxes.count].post(.tunnel(tunnel))
+      tunnel.holdsPlace = shared.quota.claim(ConnectionQuota.Place(host: tunnel.state.host, port: tunnel.state.port))
+      shared.places.take()
+      shared.mailboxes[index % shared.mailboxes.count].post(.tunnel(tunnel))
     }
     log.event(.info, .counted(tunnels.count, "open tunnel goes on", "open tunnels go on"))
   }
-}
 
-extension Worker {
-  func adopt(_ tunnel: StoredTunnel) {
-    clients += 1
-    let slot = occupy(.free)
-    let place = tunnel.state.client
-    let connection = Accepted(descriptor: tunnel.client, peer: SocketAddress(place.address, port: place.port))
-    let conversation = Conversation(slot: slot, connection, self)
-    occupants[slot] = .client(conversation)
-    conversation.resume(tunnel, self)
+  /// The tunnel continues in a loop, which has counted its client.
+  func goOn(_ worker: Worker) {
+    let slot = worker.occupy(.free)
+    let place = state.client
+    let connection = Accepted(descriptor: client, peer: SocketAddress(place.address, port: place.port))
+    let conversation = Conversation(slot: slot, connection, worker)
+    worker.reoccupy(slot, .client(conversation))
+    conversation.resume(self, worker)
   }
 }
 
@@ -55,13 +54,13 @@ extension StoredTunnel {
     guard let host = state.canonicalHost else { preconditionFailure("a record without a host was accepted") }
     worker.workspace.decisions.host = host
     // Whichever route it has, no other connection will be opened for it.
-    let route = worker.onlyDirect[0]
-    let destination = worker.acquireDestination(port: state.port, nil, by: route)
+    let route = worker.routes.direct
+    let destination = worker.upstreams.acquire(host, port: state.port, nil, by: route)
     let place = state.upstream
     let candidate = Candidate(
-      address: SocketAddress(place.address, port: place.port), path: worker.paths.path(to: place.address))
+      address: SocketAddress(place.address, port: place.port), path: worker.network.path(to: place.address))
     let line = Line(slot: worker.occupy(.free), candidate, upstream, interest: .read)
-    let upstream = worker.adopt(line, destination, by: route)
+    let upstream = worker.upstreams.adopt(line, destination, by: route, worker)
     upstream.holdsPlace = holdsPlace
     return upstream
   }

@@ -15,7 +15,8 @@ extension StoredTunnel {
   /// waits to be sent.
   fileprivate init?(of conversation: Conversation) {
     guard let upstream = conversation.upstream, let destination = conversation.search.destination,
-      var state = conversation.session.exchange.tunnelState(
+      var state = TunnelState(
+        conversation.session.exchange,
         client: TunnelState.Place(IPAddress(conversation.peer), port: conversation.peer.port),
         host: destination.host, text: conversation.outputs.text.bytes)
     else { return nil }
@@ -37,47 +38,54 @@ extension StoredTunnel {
   }
 }
 
-extension Worker {
+/// What one loop does of it.
+struct TunnelHandover {
   /// How long systemd may take to process what it was given, in milliseconds. It compares each descriptor with all that
   /// it has; for a thousand, that takes some tenths of a second.
-  static let storeMilliseconds: Int64 = 5000
+  private static let storeMilliseconds: Int64 = 5000
 
-  /// Reports to the daemon when only tunnels are left that can be handed over, and how many.
-  func reportTunnels() {
-    guard drainDeadline != nil, handsOver else { return }
+  /// systemd keeps tunnels.
+  var isWanted = false
+  /// The number of remaining tunnels last reported to the daemon; nil: not reported yet.
+  private var reported: Int? = nil
+
+  /// How many tunnels are left when nothing else is; nil: something is, or nothing has changed since the last report.
+  mutating func news(_ occupants: [Occupant]) -> Int? {
+    guard isWanted else { return nil }
     var tunnels = 0
     for case .client(let conversation) in occupants {
-      guard conversation.canBeHandedOver else { return }
+      guard conversation.canBeHandedOver else { return nil }
       tunnels += 1
     }
-    if tunnels == reportedTunnels { return }
-    reportedTunnels = tunnels
-    shared.reports.post(.onlyTunnels(worker: index, tunnels))
+    if tunnels == reported { return nil }
+    reported = tunnels
+    return tunnels
   }
 
-  /// Hands over what can be handed over, and ends what systemd does not accept.
-  func handOver() {
-    guard handsOver else { return }
+  /// Hands over what can be handed over, and ends what systemd does not accept. Returns how many it keeps; nil: there
+  /// was none.
+  func handOver(_ worker: Worker) -> Int? {
+    guard isWanted else { return nil }
     var given: [(conversation: Conversation, packed: DescriptorParcel)] = []
-    for case .client(let conversation) in occupants {
+    for case .client(let conversation) in worker.slots.occupants {
       guard conversation.canBeHandedOver else { continue }
       // From here on none of its bytes may move.
-      conversation.gatherWaiting(self)
+      conversation.gatherWaiting(worker)
       guard let packed = StoredTunnel(of: conversation)?.handOver() else { continue }
       given.append((conversation, packed))
     }
-    if given.isEmpty { return }
+    if given.isEmpty { return nil }
     _ = Systemd.waitUntilHeard(milliseconds: Self.storeMilliseconds)
     var kept = 0
     for (conversation, packed) in given {
       if packed.isKept {
         kept += 1
-        conversation.leave(self)
+        conversation.leave(worker)
       } else {
-        conversation.shutDown(self)
+        conversation.shutDown(worker)
       }
       packed.receipt.close()
     }
-    shared.reports.post(.handedOver(kept))
+    return kept
   }
 }

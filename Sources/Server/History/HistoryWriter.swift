@@ -41,6 +41,15 @@ final class HistoryWriter: Sendable {
   /// The same while a reader has kept SQLite's log from being written back, in milliseconds.
   private static let heldUpMilliseconds: Int32 = 1_000
 
+  /// Of its thread.
+  private enum Life {
+    case unstarted
+    case running
+    /// It writes what is left.
+    case ending
+    case ended
+  }
+
   private struct State: ~Copyable {
     var pending = HistoryBatch()
     /// Exchanges from before a change of the file, which belong to the old one.
@@ -48,9 +57,7 @@ final class HistoryWriter: Sendable {
     var left: HistorySettings? = nil
     var dropped: UInt64 = 0
     var settings: HistorySettings? = nil
-    var isRunning = false
-    var isEnding = false
-    var hasEnded = false
+    var life = Life.unstarted
     /// The thread waits for a first exchange.
     var sleeps = false
     /// It has been woken for a batch that is large enough.
@@ -80,8 +87,8 @@ final class HistoryWriter: Sendable {
   /// From here on it is written to this file, or nowhere.
   func configure(_ settings: HistorySettings?) {
     let starts = state.withLock { state in
-      let starts = settings != nil && !state.isRunning
-      if starts { state.isRunning = true }
+      let starts = settings != nil && state.life == .unstarted
+      if starts { state.life = .running }
       if state.settings != settings {
         if state.settings?.file != settings?.file {
           if state.leaving.isEmpty { state.left = state.settings }
@@ -99,7 +106,7 @@ final class HistoryWriter: Sendable {
     startThread(named: "history") { [self] in
       let desk = Desk()
       while turn(desk) {}
-      state.withLock { $0.hasEnded = true }
+      state.withLock { $0.life = .ended }
     }
   }
 
@@ -127,13 +134,13 @@ final class HistoryWriter: Sendable {
   /// Writes what is left and closes the file, or waits for as long as the end of a process allows.
   func finish() {
     let runs = state.withLock { state in
-      state.isEnding = true
-      return state.isRunning
+      if state.life == .running { state.life = .ending }
+      return state.life == .ending
     }
     wake.signal()
     let deadline = Clock.monotonic + Self.finalMilliseconds
     while runs, Clock.monotonic < deadline {
-      if state.withLock({ $0.hasEnded }) { return }
+      if state.withLock({ $0.life == .ended }) { return }
       Clock.rest(milliseconds: 1)
     }
     if runs { log.event(.warning, "history: the disk is too slow; what was decided last is not in the file") }
@@ -162,13 +169,13 @@ final class HistoryWriter: Sendable {
     waitForWork(desk)
     let (settings, left, isEnding, dropped) = state.withLock { state in
       swap(&state.leaving, &desk.leaving)
-      if !(desk.store?.isHeldUp ?? false) || state.isEnding || state.settings != desk.settings {
+      if !(desk.store?.isHeldUp ?? false) || state.life == .ending || state.settings != desk.settings {
         swap(&state.pending, &desk.batch)
       }
       state.isEager = false
       let dropped = state.dropped
       state.dropped = 0
-      return (state.settings, state.left, state.isEnding, dropped)
+      return (state.settings, state.left, state.life == .ending, dropped)
     }
     if dropped > 0 { sayDropped(dropped, desk) }
     if settings != desk.settings { changeFile(from: left, to: settings, desk) }
@@ -193,7 +200,7 @@ final class HistoryWriter: Sendable {
   private func waitForWork(_ desk: Desk) {
     func isIdle(sleeps: Bool) -> Bool {
       state.withLock { state in
-        let idle = state.pending.isEmpty && !state.isEnding && state.settings == desk.settings && !desk.hasMore
+        let idle = state.pending.isEmpty && state.life != .ending && state.settings == desk.settings && !desk.hasMore
         state.sleeps = sleeps && idle
         return idle
       }
@@ -206,14 +213,14 @@ final class HistoryWriter: Sendable {
     let until = Clock.monotonic + Self.gatherMilliseconds
     while !desk.hasMore {
       let isDue = state.withLock { state in
-        state.isEager || state.isEnding || state.settings != desk.settings
+        state.isEager || state.life == .ending || state.settings != desk.settings
       }
       let rest = until - Clock.monotonic
       if isDue || rest <= 0 { break }
       wake.wait(milliseconds: Int32(clamping: rest))
       wake.clear()
     }
-    if desk.store?.isHeldUp ?? false, !state.withLock({ $0.isEnding }) {
+    if desk.store?.isHeldUp ?? false, !state.withLock({ $0.life == .ending }) {
       Clock.rest(milliseconds: Self.heldUpMilliseconds)
     }
   }

@@ -28,7 +28,7 @@ extension Exchange {
   private var identity: [(String, JSONText)] {
     var reference = ByteBuffer()
     record.reference.write(to: &reference)
-    return [("ref", .string(reference.bytes.string)), ("rule", rule.map { .string($0.name) } ?? .null)]
+    return [("ref", .string(reference.bytes.string)), ("rule", ruling.rule.map { .string($0.name) } ?? .null)]
   }
 
   // MARK: While it lasts
@@ -81,7 +81,7 @@ extension Exchange {
     worker.shared.events.post(
       .progress, about: subject,
       AdminResources.progress(
-        record, rule: rule?.name, expectedIn: expectedBytesIn, expectedOut: expectedBytesOut,
+        record, rule: ruling.rule?.name, expectedIn: expectedBytesIn, expectedOut: expectedBytesOut,
         ageMilliseconds: ageMilliseconds))
   }
 
@@ -120,7 +120,7 @@ extension Exchange {
         record, rule: rule, policy: policy, client: client, totalMicroseconds: total, text: text.bytes)
       if tells, worker.shared.events.isWatched { tellEnd(total, text: text, client: client, worker) }
       let isHistory = worker.shared.history.isOn
-      let isLogged = policy.configuration.log.access && self.rule?.isLogged ?? true
+      let isLogged = policy.configuration.log.access && self.ruling.rule?.isLogged ?? true
       guard isHistory || isLogged else { return }
       let line = AccessLine(of: record, rule: rule, by: policy, client: client, totalMicroseconds: total)
       if isHistory { worker.history.append(record, line, text: text.bytes) }

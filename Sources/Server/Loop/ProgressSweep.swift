@@ -25,7 +25,7 @@ struct ProgressSweep {
 
   private var told: [Int: Told] = [:]
   /// Where the next round begins.
-  var next = 0
+  private var next = 0
 
   /// Whether an exchange is to be reported. `bytes`: all that it has moved. If so, it counts as reported.
   mutating func tells(_ slot: Int, _ reference: Reference, bytes: UInt64, ageMilliseconds: Int64) -> Bool {
@@ -39,31 +39,26 @@ struct ProgressSweep {
   mutating func forget(_ slot: Int) { if !told.isEmpty { told[slot] = nil } }
 
   mutating func forgetAll() { self = ProgressSweep() }
-}
 
-extension Worker {
-  func tellProgress() -> Answer {
-    guard shared.events.wants(.progress) else {
-      progress.forgetAll()
-      return .progress
-    }
-    var room = max(1, ProgressSweep.mostTold / shared.mailboxes.count)
-    let count = occupants.count
-    let begin = progress.next < count ? progress.next : 0
+  /// Reports the exchanges of a loop whose counts have changed, as many as fit one round.
+  mutating func runRound(_ worker: Worker) {
+    guard worker.shared.events.wants(.progress) else { return forgetAll() }
+    var room = max(1, Self.mostTold / worker.shared.mailboxes.count)
+    let count = worker.slots.occupants.count
+    let begin = next < count ? next : 0
     for step in 0..<count where room > 0 {
       let slot = (begin + step) % count
-      progress.next = slot + 1
-      guard case .client(let conversation) = occupants[slot], conversation.session.isInExchange else {
-        progress.forget(slot)
+      next = slot + 1
+      guard case .client(let conversation) = worker.slots.occupants[slot], conversation.session.isInExchange else {
+        forget(slot)
         continue
       }
       let record = conversation.session.exchange.record
-      let age = record.microseconds(until: now, workspace.turnMicroseconds) / 1000
-      if progress.tells(slot, record.reference, bytes: record.bytesIn &+ record.bytesOut, ageMilliseconds: age) {
-        conversation.session.exchange.tellProgress(ageMilliseconds: age, self)
+      let age = record.microseconds(until: worker.now, worker.workspace.turnMicroseconds) / 1000
+      if tells(slot, record.reference, bytes: record.bytesIn &+ record.bytesOut, ageMilliseconds: age) {
+        conversation.session.exchange.tellProgress(ageMilliseconds: age, worker)
         room -= 1
       }
     }
-    return .progress
   }
 }

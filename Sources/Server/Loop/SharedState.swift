@@ -4,6 +4,7 @@ import Asking
 import Bytes
 import Cache
 import Policy
+import Security
 import Session
 import Sharing
 import Synchronization
@@ -94,12 +95,8 @@ final class SharedState: Sendable {
   let resolver: Resolver
   let log: LogWriter
   let history: HistoryWriter
-  /// Open client connections of all workers.
-  let connections = Atomic<Int>(0)
-  /// Client connections by the client they belong to, as far as that has been asked, and those that wait for a place.
-  let places = ClientPlaces()
-  /// The most clients that may be open at once, whatever the limits say, so that descriptors are left for upstreams.
-  let mostClients: Int
+  /// The client connections of all workers, and those that wait for a place.
+  let places: ClientPlaces
   let mailboxes: [Mailbox<WorkerMessage>]
   let reports = Mailbox<WorkerReport>()
   let quota: SharedQuota
@@ -124,26 +121,11 @@ final class SharedState: Sendable {
     case over
   }
 
-  /// The most connections of the process that wait for a place at once: eight times what the kernel's queue usually
-  /// holds for one listener (net.core.somaxconn was 128 for a long time), at some 100 bytes each. They use at most half
-  /// of the descriptors that are kept from clients.
-  private static let mostWaiting = 1024
-  /// The same, as far as there are descriptors.
-  let mostWaiting: Int
-
-  /// The fraction of the descriptors that is kept from clients, and the fewest.
-  private static let reservedFraction = 10
-  private static let leastReserved = 24
-
   init(
     listenAddresses: [SocketAddress], resolver: Resolver, log: LogWriter, workers: Int, descriptors: Int,
     limits: Limits
   ) {
-    let reserved = max(Self.leastReserved, descriptors / Self.reservedFraction)
-    // Each may need another one for its upstream. Were all of them clients', idle ones would keep everybody out, and
-    // operators too.
-    mostClients = max(1, (descriptors - reserved) / 2)
-    mostWaiting = min(Self.mostWaiting, reserved / 2)
+    places = ClientPlaces(descriptors: descriptors)
     self.listenAddresses = listenAddresses
     self.resolver = resolver
     self.log = log
@@ -184,6 +166,13 @@ final class SharedState: Sendable {
   func drain(deadline: Int64, handsOver: Bool) {
     dealing.withLock { $0 = .over }
     for mailbox in mailboxes { mailbox.post(.drain(deadline: deadline, handsOver: handsOver)) }
+  }
+
+  /// Remembers which pin a chain was trusted by. The daemon is told of a certificate that is new and yet near its end.
+  func notePins(_ success: TrustSuccess, _ policy: SecurityPolicy, at place: String, seconds: Int64) {
+    guard let match = success.match, let set = policy.settings.pinSet else { return }
+    let isNew = pins.note(match, of: set, at: place, wall: seconds * 1000)
+    if isNew, match.notAfter - seconds <= PinWatch.warningSeconds { reports.post(.sawExpiringCertificate) }
   }
 
   func handOver() { for mailbox in mailboxes { mailbox.post(.handOver) } }

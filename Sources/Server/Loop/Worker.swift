@@ -1,9 +1,10 @@
 // One event loop: its poller, its timers, its buffers, and everything registered with them.
 //
-// A worker is built inside its own thread and never leaves it. Others reach it only through its mailbox. Everything
-// that has a descriptor or a timer has a slot. The slot's number and its generation are the data of its epoll
-// registration: an event for a descriptor that was closed and reused in the meantime has an old generation, and is
-// dropped.
+// A worker is built inside its own thread and never leaves it. Others reach it only through its mailbox. It passes each
+// event to whom it is for, and owns a type for each concern that outlasts an event: who has which slot (Slots), whose
+// turn comes without an event (Turns, HTTP2Rounds), what it accepts (Listening, Admission, Draining), what it knows of
+// clients (ClientOwners), routes (RouteTable) and the network (LoopNetwork), which connections it keeps (UpstreamPool),
+// and who gives way (Displacement). Those that need more than their own state are given the worker with the event.
 
 import Bytes
 import Cache
@@ -18,112 +19,55 @@ import Transport
 import Upstream
 
 final class Worker {
-  /// What an event or a timer of a slot belongs to.
-  enum Occupant {
-    case free
-    case listener(Listener)
-    case mailbox
-    case client(Conversation)
-    case upstream(Upstream)
-    case connector(Connector)
-    case attempt(Connector)
-    case probe(TunnelProbe)
-    case http2(HTTP2Endpoint)
-    case fetch(CacheFetch)
-    /// Accepting paused because no descriptors were left; its timer resumes it.
-    case acceptPause
-  }
-
   /// Bytes read from a connection in one turn: one read is enough for a 64 KiB response with its head, and no
   /// connection keeps the others waiting for more than some tens of microseconds.
   static let readBytes = 128 << 10
   /// Connections accepted in one turn, for the same reason.
-  static let acceptsPerTurn = 16
-  /// Clients served again in one turn after they asked for more than their part of the turn before.
-  static let restingPerTurn = 16
+  private static let acceptsPerTurn = 16
   /// How long the loop sleeps if only resting clients are left and the log is too slow for them, in milliseconds.
-  static let logPauseMilliseconds: Int32 = 5
-  /// How long accepting pauses if no descriptor was left, in milliseconds, unless one is freed earlier.
-  static let acceptPauseMilliseconds: Int64 = 100
-
-  /// How long a stop waits for the first request of a client that has just connected, in milliseconds. Its connection
-  /// was accepted, and a client that loses a fresh connection does not try again as it does with a kept one (RFC 9112,
-  /// 9.3.1).
-  static let firstRequestMilliseconds: Int64 = 1000
+  private static let logPauseMilliseconds: Int32 = 5
 
   let index: Int
   let shared: SharedState
   @exclusivity(unchecked) var workspace: Workspace
   let rooms = ExchangeRooms()
   @exclusivity(unchecked) var timers: TimerWheel
-  @exclusivity(unchecked) var now: Int64
+  @exclusivity(unchecked) private(set) var now: Int64
   @exclusivity(unchecked) private(set) var live: LivePolicy
-  private let poller: Poller
-  @exclusivity(unchecked) var occupants: [Occupant] = []
-  @exclusivity(unchecked) var generations: [UInt32] = []
-  @exclusivity(unchecked) private var freeSlots: [Int] = []
-  @exclusivity(unchecked) var destinations: DestinationTable
+  @exclusivity(unchecked) private(set) var slots: Slots
+  @exclusivity(unchecked) var turns = Turns()
+  @exclusivity(unchecked) private var due: [Int] = []
+  let http2 = HTTP2Rounds()
+  let messages = MessageScratch(sha1: sha1)
+
+  // Clients.
+
+  private var listening: Listening
+  private var draining = Draining()
+  private var handover = TunnelHandover()
+  /// Open connections of clients.
+  private var clients = 0
+  let owners: ClientOwners
+  private let admission = Admission()
+  let displacement: Displacement
+
+  // The ways to origins.
+
+  let upstreams: UpstreamPool
+  let routes: RouteTable
+  let network: LoopNetwork
+  @exclusivity(unchecked) var pipes = PipePool()
+
+  // What is kept of exchanges.
+
+  @exclusivity(unchecked) var statistics: Statistics
   @exclusivity(unchecked) var logLines = ByteBuffer()
   /// Exchanges that have ended, for the history.
   @exclusivity(unchecked) var history = HistoryBatch()
-  private var listenerSlots: [Int] = []
-  private var acceptsPaused = false
-  private var pauseSlot = -1
-  @exclusivity(unchecked) private var due: [Int] = []
-  var clients = 0
-  var drainDeadline: Int64? = nil
-  /// New requests are refused: the proxy has been drained, and others hold its listeners.
-  private(set) var isRefusing = false
-  /// How long requests that came earlier may still run.
-  private var refusalDeadline: Int64? = nil
-  private(set) var handsOver = false
-  /// The number of remaining tunnels last reported to the daemon; nil: not reported yet.
-  var reportedTunnels: Int? = nil
-  private(set) var awaitsFirstRequests = true
-  private var firstRequestDeadline: Int64 = .max
-  private var finished = false
-  @exclusivity(unchecked) var pipes = PipePool()
-  var sessions = SessionMemory<OriginKey, TLSSession>()
-  var probes = ProbeMemory<ProbeKey, TunnelProbe>()
-  @exclusivity(unchecked) var statistics: Statistics
   @exclusivity(unchecked) var recent = RecentDecisions()
-  @exclusivity(unchecked) var progress = ProgressSweep()
-  var paths: NetworkPaths
-  var owners = SocketOwners()
-  /// Set while connections that waited for a place are being given one.
-  var isAdmitting = false
-  /// Clients that left before they were identified, and clients that could not be looked up.
-  var departures = RepeatedEvent()
-  private var exhaustions = RepeatedEvent()
-  var unknowns = RepeatedEvent()
-  /// Connectors that wait for the network to change, in order.
-  var waiting: [Connector] = []
-  let onlyDirect = [RouteState(.direct, security: nil)]
-  /// The routes of each rule of the policy in force; empty: direct.
-  var ruleRoutes: [[RouteState]] = []
-  var routeStates: [Route: RouteState] = [:]
-  /// Clients that have bytes to read which no event will announce.
-  @exclusivity(unchecked) private var again: [(slot: Int, generation: UInt32)] = []
-  /// Clients that have used up their part of a turn and have sent more requests, in order.
-  @exclusivity(unchecked) private var resting = RestingClients()
-  /// Requests of this turn that came right after another on the same connection.
-  @exclusivity(unchecked) var pipelinedInTurn = 0
-  /// See `heldIsShort`.
-  @exclusivity(unchecked) private(set) var ampleHeldBytes: Int
-  /// HTTP/2 connections that something happened to in this turn.
-  @exclusivity(unchecked) var unsettled: [HTTP2Endpoint] = []
-  /// Those that have more to send in the next turn, alone or with what that brings.
-  @exclusivity(unchecked) var heldBack: [HTTP2Endpoint] = []
-  /// Memory for a round of them, and for those that were held back in the last turn.
-  @exclusivity(unchecked) private var settling: [HTTP2Endpoint] = []
-  @exclusivity(unchecked) private var holding: [HTTP2Endpoint] = []
-  let messages = MessageScratch(sha1: sha1)
-  /// Peers that broke a limit of HTTP/2.
-  var http2Faults = RepeatedEvent()
+  @exclusivity(unchecked) private var progress = ProgressSweep()
   /// Set while the open exchanges are checked against a new policy.
-  var closing: DeniedClosing? = nil
-  /// Which connections are closed when a client has to give some back.
-  var idlest = IdlestClients()
+  private var closing: DeniedClosing? = nil
 
   var policy: Policy { live.policy }
   /// Whether a rule, or a temporary rule of an operator, needs to know who a client is.
@@ -133,23 +77,35 @@ final class Worker {
   var storesAnswers: Bool { live.cache != nil || policy.mayRefuseToLoad }
   /// Seconds since 1970.
   var seconds: Int64 { workspace.wallMilliseconds / 1000 }
+  /// Whether memory for held bodies is short, so that owners matter.
+  var heldIsShort: Bool { displacement.isShort(shared.heldBytes) }
+  /// The proxy stops.
+  var isDraining: Bool { draining.isDraining }
+  /// New requests are refused.
+  var isRefusing: Bool { draining.isRefusing }
+  /// Clients that have just connected may still send their first request.
+  var awaitsFirstRequests: Bool { draining.awaitsFirstRequests }
 
   init(
     index: Int, poller: Descriptor, listeners: [Listener], live: LivePolicy, shared: SharedState, mark: ViaMark,
     network: NetworkView?
   ) {
     self.index = index
-    self.poller = Poller(poller)
     self.shared = shared
     self.live = live
-    ampleHeldBytes = Self.ampleHeldBytes(live.policy.configuration.limits)
+    var slots = Slots(poller)
+    listening = Listening(listeners, in: &slots)
+    let mailbox = slots.occupy(.mailbox)
+    _ = slots.register(shared.mailboxes[index].descriptor, .read, mailbox)
+    self.slots = slots
+    displacement = Displacement(live.policy.configuration.limits)
+    owners = ClientOwners(shared.clients, log: shared.log)
+    routes = RouteTable(live)
     statistics = Statistics(live.policy)
-    var socket: NetlinkSocket? = nil
-    if network != nil, case .success(let opened) = NetlinkSocket.open(.route) { socket = opened }
-    paths = NetworkPaths(socket, network)
+    self.network = LoopNetwork(network)
     now = Clock.monotonic
     timers = TimerWheel(now: now)
-    destinations = DestinationTable(seed: Process.random)
+    upstreams = UpstreamPool(seed: Process.random)
     workspace = Workspace(
       name: live.policy.configuration.proxy.name, mark: mark,
       references: ReferenceSource(seed: Process.random >> 8, index: index, of: shared.mailboxes.count),
@@ -159,62 +115,50 @@ final class Worker {
       workspace.own = network.own
     }
     workspace.temporary = shared.desk.rules
-    takeRoutes(live)
-    for listener in listeners {
-      let slot = occupy(.listener(listener))
-      listenerSlots.append(slot)
-      register(listener.descriptor, listener.interest, slot)
-    }
-    register(shared.mailboxes[index].descriptor, .read, occupy(.mailbox))
-    pauseSlot = occupy(.acceptPause)
   }
 
   // MARK: The loop
 
   /// Runs until it is told to drain and has done so.
   func run() {
-    while !finished {
-      let count = poller.wait(
-        milliseconds: again.isEmpty && unsettled.isEmpty && heldBack.isEmpty && closing == nil
-          ? waitMilliseconds() : 0)
+    while !draining.isOver {
+      let isDueAtOnce = turns.isDueAtOnce || !http2.isEmpty || closing != nil
+      let count = slots.wait(milliseconds: isDueAtOnce ? 0 : waitMilliseconds())
       workspace.turnMicroseconds = Clock.monotonicMicroseconds
       now = workspace.turnMicroseconds / 1000
-      pipelinedInTurn = 0
+      turns.pipelined = 0
       workspace.setWallClock(milliseconds: Clock.wall)
-      for index in 0..<count { dispatch(poller.readiness(index)) }
-      if !again.isEmpty { goOnReading() }
-      if !resting.isEmpty { serveResting() }
+      for index in 0..<count {
+        let readiness = slots.readiness(index)
+        if let slot = slots.slot(of: readiness) { dispatch(readiness, to: slot) }
+      }
+      if turns.isDueAtOnce { goOnReading() }
+      if turns.hasResting { serveResting() }
       runTimers()
       if closing != nil { continueClosing() }
-      if !unsettled.isEmpty || !heldBack.isEmpty { settleHTTP2() }
+      if !http2.isEmpty { http2.settle() }
       handOverRecords()
       statistics.noteTurn(microseconds: Clock.monotonicMicroseconds - workspace.turnMicroseconds)
-      if let refusalDeadline, now >= refusalDeadline { endUnderWay() }
-      if let drainDeadline { continueDraining(drainDeadline) }
+      if draining.refusalIsOver(now: now) { endUnderWay() }
+      if draining.isDraining { continueDraining() }
     }
     shared.reports.post(.drained(worker: index, statistics))
   }
 
   private func waitMilliseconds() -> Int32 {
     var wait = timers.millisecondsUntilNext(now: now)
-    if let drainDeadline { wait = min(wait ?? .max, max(0, min(drainDeadline, firstRequestDeadline) - now)) }
-    if let refusalDeadline { wait = min(wait ?? .max, max(0, refusalDeadline - now)) }
+    if let due = draining.due { wait = min(wait ?? .max, max(0, due - now)) }
     let timer = wait.map { Int32(clamping: $0 + 1) } ?? -1
-    if resting.isEmpty { return timer }
+    if !turns.hasResting { return timer }
     let rest = shared.log.isBehind ? Self.logPauseMilliseconds : 0
     return timer < 0 ? rest : min(timer, rest)
   }
 
-  private func dispatch(_ readiness: Readiness) {
-    let slot = Int(readiness.data & 0xffff_ffff)
-    guard generations[slot] == UInt32(readiness.data >> 32) else { return }
-    dispatch(readiness, to: slot)
-  }
-
+  /// Passes an event on. Streams of HTTP/2 and stored answers cause some, too.
   func dispatch(_ readiness: Readiness, to slot: Int) {
-    switch occupants[slot] {
+    switch slots.occupants[slot] {
     case .client(let conversation): conversation.clientReady(readiness, self)
-    case .upstream(let upstream): upstreamReady(upstream, readiness)
+    case .upstream(let upstream): upstreams.ready(readiness, of: upstream, self)
     case .attempt(let connector): connector.attemptReady(slot, self)
     case .probe(let probe): probe.ready(self)
     case .http2(let endpoint): endpoint.ready(readiness)
@@ -225,14 +169,9 @@ final class Worker {
     }
   }
 
-  /// Comes back to a client in the next turn, so that others get theirs.
-  func readAgain(_ slot: Int) { again.append((slot, generations[slot])) }
-
   private func goOnReading() {
-    var turn: [(slot: Int, generation: UInt32)] = []
-    swap(&turn, &again)
-    for (slot, generation) in turn where generations[slot] == generation {
-      switch occupants[slot] {
+    for (slot, generation) in turns.takeAgain() where slots.isCurrent(slot, generation) {
+      switch slots.occupants[slot] {
       case .client(let conversation): conversation.readMore(self)
       case .http2(let endpoint): endpoint.read()
       case .fetch(let fetch): fetch.readMore()
@@ -241,33 +180,12 @@ final class Worker {
     }
   }
 
-  /// How many times within a turn one connection's effects on another are passed on: a request and its answer take two.
-  private static let settlingRounds = 4
-
-  /// Runs after the rest of the turn: sends what was written to streams, and reports what happened to them.
-  private func settleHTTP2() {
-    swap(&holding, &heldBack)
-    for _ in 0..<Self.settlingRounds where !unsettled.isEmpty || !holding.isEmpty {
-      swap(&settling, &unsettled)
-      for endpoint in settling { endpoint.settle() }
-      settling.removeAll(keepingCapacity: true)
-      // What was held back goes with what this turn brought, and that may have come by the streams of the first round.
-      unsettled += holding
-      holding.removeAll(keepingCapacity: true)
-    }
-  }
-
-  /// Comes back to a client that has sent more requests than fit one turn.
-  func rest(_ slot: Int) { resting.append(slot, generations[slot]) }
-
   /// Only while the log keeps up: most resting clients are refused, and their requests produce nothing but log lines.
   private func serveResting() {
     if shared.log.isBehind { return }
-    for _ in 0..<min(resting.count, Self.restingPerTurn) {
-      let (slot, generation) = resting.takeFirst()
-      if generations[slot] == generation, case .client(let conversation) = occupants[slot] {
-        conversation.goOn(self)
-      }
+    for _ in 0..<turns.restingInTurn {
+      let (slot, generation) = turns.takeResting()
+      slots.client(slot, generation)?.goOn(self)
     }
   }
 
@@ -275,9 +193,9 @@ final class Worker {
     due.removeAll(keepingCapacity: true)
     timers.expire(now: now, into: &due)
     for slot in due {
-      switch occupants[slot] {
+      switch slots.occupants[slot] {
       case .client(let conversation): conversation.timerFired(self)
-      case .upstream(let upstream): idleTimerFired(upstream)
+      case .upstream(let upstream): upstreams.timerFired(upstream, self)
       case .connector(let connector): connector.timerFired(self)
       case .probe(let probe): probe.timerFired(self)
       case .http2(let endpoint): endpoint.timerFired()
@@ -288,6 +206,14 @@ final class Worker {
     }
   }
 
+  /// Hands this turn's lines to the log and its exchanges to the history.
+  private func handOverRecords() {
+    shared.log.submit(&logLines)
+    shared.history.submit(&history)
+  }
+
+  // MARK: Messages
+
   private func takeMessages() {
     for message in shared.mailboxes[index].takeAll() {
       switch message {
@@ -296,77 +222,84 @@ final class Worker {
         shared.reports.post(.tookPolicy)
       case .resolved(let slot, let generation, let answer):
         statistics.note(answer)
-        guard generations[slot] == generation, case .connector(let connector) = occupants[slot] else { continue }
-        connector.resolved(answer, self)
+        slots.connector(slot, generation)?.resolved(answer, self)
       case .identified(let slot, let generation, let lookUp, let client, let program):
-        if generations[slot] == generation, case .client(let conversation) = occupants[slot] {
-          conversation.identified(client, program, by: lookUp, self)
-        }
+        slots.client(slot, generation)?.identified(client, program, by: lookUp, self)
       case .token(let slot, let generation, let request, let outcome):
-        guard generations[slot] == generation, case .connector(let connector) = occupants[slot] else { continue }
-        connector.tokenMade(outcome, for: request, self)
+        slots.connector(slot, generation)?.tokenMade(outcome, for: request, self)
       case .spooled(let slot, let generation, let file, let outcome):
-        if generations[slot] == generation, case .client(let conversation) = occupants[slot] {
-          conversation.spooled(file, outcome, self)
-        }
-      case .network(let change): take(change)
-      case .yieldClient(let identity): displaceIdlest(of: identity)
-      case .yieldHeldBody(let identity): displaceHolder(identity)
-      case .yieldPlace(let place, let identity): displaceUser(of: place, identity)
+        slots.client(slot, generation)?.spooled(file, outcome, self)
+      case .network(let change): network.take(change, self)
+      case .yieldClient(let identity): displacement.displaceIdlest(of: identity, self)
+      case .yieldHeldBody(let identity): displacement.displaceHolder(identity, self)
+      case .yieldPlace(let place, let identity): displacement.displaceUser(of: place, identity, self)
       case .place(let slot, let generation, let place, let identity):
-        if generations[slot] == generation, case .connector(let connector) = occupants[slot], connector.awaits(place) {
+        if let connector = slots.connector(slot, generation), connector.awaits(place) {
           connector.placeGranted(self)
         } else {
           shared.quota.leave(place, of: identity)
         }
       case .opened(let slot, let generation):
-        if generations[slot] == generation, case .connector(let connector) = occupants[slot] {
-          connector.goOnAlone(self)
-        }
-      case .yieldIdle(let place): yieldIdle(place)
-      case .yieldDescriptors: _ = closeIdleUpstreams()
+        slots.connector(slot, generation)?.goOnAlone(self)
+      case .yieldIdle(let place): upstreams.yieldIdle(place, self)
+      case .yieldDescriptors: _ = upstreams.closeIdle(self)
       case .storedContent(let slot, let generation):
-        if generations[slot] == generation {
+        if slots.isCurrent(slot, generation) {
           dispatch(.carried(isReadable: true, isWritable: false, isBroken: false), to: slot)
         }
       case .readersMoved(let slot, let generation):
-        if generations[slot] == generation, case .fetch(let fetch) = occupants[slot] { fetch.readersMoved() }
+        if slots.isCurrent(slot, generation), case .fetch(let fetch) = slots.occupants[slot] { fetch.readersMoved() }
       case .restored(let slot, let generation):
-        if generations[slot] == generation, case .client(let conversation) = occupants[slot] {
-          conversation.restored(self)
-        }
+        slots.client(slot, generation)?.restored(self)
       case .deserted(let slot, let generation):
-        if generations[slot] == generation, case .client(let conversation) = occupants[slot] {
-          conversation.deserted(self)
-        }
+        slots.client(slot, generation)?.deserted(self)
       case .flightEnded(let slot, let generation, let flight, let outcome):
-        if generations[slot] == generation, case .client(let conversation) = occupants[slot] {
-          conversation.flightEnded(flight, outcome, self)
-        }
+        slots.client(slot, generation)?.flightEnded(flight, outcome, self)
         // By now the client reads it, or never will.
-        release(Content.Reader(worker: index, slot: slot, generation: generation), from: outcome)
+        outcome.release(
+          Content.Reader(worker: index, slot: slot, generation: generation), shared.mailboxes)
       case .ask(.closeDenied, let inquiry):
         // A check in progress starts again, with the newer policy.
-        closing = DeniedClosing(inquiries: (closing?.inquiries ?? []) + [inquiry], closed: closing?.closed ?? 0)
+        if closing == nil { closing = DeniedClosing(inquiry) } else { closing?.startAgain(for: inquiry) }
       case .ask(let question, let inquiry):
         shared.reports.post(.answered(worker: index, answer(question), inquiry: inquiry))
       case .accepted(let connection): welcome(connection)
       case .temporary(let rules): workspace.temporary = rules
       case .operatorAnswered(let waiter, let verdict, let name):
-        if generations[waiter.slot] == waiter.generation, case .client(let conversation) = occupants[waiter.slot] {
-          conversation.operatorAnswered(waiter, verdict, by: name, self)
-        }
+        slots.client(waiter.slot, waiter.generation)?.operatorAnswered(waiter, verdict, by: name, self)
       case .ping: shared.reports.post(.answeredPing(worker: index))
-      case .tunnel(let tunnel): adopt(tunnel)
+      case .tunnel(let tunnel):
+        clients += 1
+        tunnel.goOn(self)
       case .drain(let deadline, let handsOver):
-        self.handsOver = handsOver
+        handover.isWanted = handsOver
         startDraining(deadline)
       case .refuse(let deadline):
-        isRefusing = true
-        refusalDeadline = deadline
+        draining.refuse(deadline: deadline)
         drainAll()
-      case .handOver: handOver()
+      case .handOver: handOverTunnels()
       }
+    }
+  }
+
+  private func answer(_ question: Question) -> Answer {
+    switch question {
+    case .statistics:
+      var copy = statistics.inOwnStorage
+      copy.gauges = Statistics.Gauges(slots.occupants)
+      return .statistics(copy)
+    case .connections: return .connections(OpenConnection.list(slots.occupants, now: now))
+    case .decision(let reference): return .decision(recent.find(reference))
+    case .decisions(let limit, let areRefused): return .decisions(recent.newest(limit, areRefused: areRefused))
+    case .progress:
+      progress.runRound(self)
+      return .progress
+    case .cancel(let selection): return .cancelled(selection.endAll(self))
+    case .flush:
+      let things = upstreams.flush(self)
+      forgetNames()
+      return .flushed(things)
+    case .closeDenied: preconditionFailure("it takes more than one turn")
     }
   }
 
@@ -374,58 +307,52 @@ final class Worker {
   private func take(_ live: LivePolicy) {
     if live.policy.configuration.dns != self.live.policy.configuration.dns { forgetNames() }
     self.live = live
-    ampleHeldBytes = Self.ampleHeldBytes(live.policy.configuration.limits)
+    displacement.take(live.policy.configuration.limits)
     statistics.take(live.policy)
-    takeRoutes(live)
-    admitWaiting()
-    sessions.removeAll { !live.contains($0.security) }
-    probes.removeAll { !live.contains($0.origin.security) }
-    for case .upstream(let upstream) in occupants where upstream.owner == nil {
-      if !(upstream.destination.security.map(live.contains) ?? true) || !upstream.route.isInForce { dropIdle(upstream) }
-    }
-    for case .http2(let endpoint) in occupants {
-      guard case .origin(let line) = endpoint.peer else { continue }
-      if !(line.destination.security.map(live.contains) ?? true) || !line.route.isInForce { endpoint.retire() }
-    }
-    for case .client(let conversation) in occupants where conversation.question.isAsked {
+    routes.take(live)
+    admission.admitWaiting(self)
+    upstreams.take(live, self)
+    for case .client(let conversation) in slots.occupants where conversation.question.isAsked {
       conversation.withdrawIfDenied(self)
     }
   }
 
-  private func yieldIdle(_ place: ConnectionQuota.Place) {
-    for case .upstream(let upstream) in occupants
-    where upstream.owner == nil && upstream.holdsPlace && upstream.destination.place == place {
-      dropIdle(upstream)
+  /// Every name is looked up again when it is needed.
+  func forgetNames() {
+    upstreams.forgetNames()
+    routes.forgetNames()
+  }
+
+  private func continueClosing() {
+    guard var closing else { return }
+    let isOver = closing.proceed(self)
+    self.closing = isOver ? nil : closing
+    guard isOver else { return }
+    for inquiry in closing.inquiries {
+      shared.reports.post(.answered(worker: index, .cancelled(closing.closed), inquiry: inquiry))
     }
-    for case .http2(let endpoint) in occupants where endpoint.isIdle(at: place) { endpoint.abandon() }
   }
 
   // MARK: Slots
 
-  func occupy(_ occupant: Occupant) -> Int {
-    if let slot = freeSlots.popLast() {
-      occupants[slot] = occupant
-      return slot
-    }
-    occupants.append(occupant)
-    generations.append(1)
-    return occupants.count - 1
-  }
+  func occupy(_ occupant: Occupant) -> Int { slots.occupy(occupant) }
 
   func vacate(_ slot: Int) {
     timers.clear(slot)
-    occupants[slot] = .free
-    generations[slot] &+= 1
-    freeSlots.append(slot)
+    slots.vacate(slot)
   }
 
-  func reoccupy(_ slot: Int, _ occupant: Occupant) { occupants[slot] = occupant }
+  func reoccupy(_ slot: Int, _ occupant: Occupant) { slots.reoccupy(slot, occupant) }
 
-  func generation(_ slot: Int) -> UInt32 { generations[slot] }
+  func generation(_ slot: Int) -> UInt32 { slots.generation(slot) }
 
-  @discardableResult
   func register(_ descriptor: Descriptor, _ interest: Interest, _ slot: Int) -> Bool {
-    poller.add(descriptor, interest, data: token(slot))
+    slots.register(descriptor, interest, slot)
+  }
+
+  /// Changes the registration from `current` to `wanted`; nil means none.
+  func update(_ descriptor: Descriptor, _ current: inout Interest?, _ wanted: Interest?, _ slot: Int) {
+    slots.update(descriptor, &current, wanted, slot)
   }
 
   /// The same for a stream, which another connection may carry.
@@ -435,20 +362,16 @@ final class Worker {
     current = wanted
   }
 
-  /// Changes the registration from `current` to `wanted`; nil means none.
-  func update(_ descriptor: Descriptor, _ current: inout Interest?, _ wanted: Interest?, _ slot: Int) {
-    if current == wanted { return }
-    switch (current, wanted) {
-    case (nil, let wanted?):
-      // Without memory for it, nothing is registered, and the timers end whatever waits for it.
-      guard register(descriptor, wanted, slot) else { return }
-    case (_, nil): poller.remove(descriptor)
-    case (_, let wanted?): poller.modify(descriptor, wanted, data: token(slot))
-    }
-    current = wanted
-  }
+  /// Comes back to it in the next turn, so that others get theirs.
+  func readAgain(_ slot: Int) { turns.readAgain(slot, generation(slot)) }
 
-  private func token(_ slot: Int) -> UInt64 { UInt64(generations[slot]) << 32 | UInt64(slot) }
+  /// Comes back to a client that has sent more requests than fit one turn.
+  func rest(_ slot: Int) { turns.rest(slot, generation(slot)) }
+
+  /// Lets a connector continue in a turn of its own.
+  func resume(_ connector: Connector) {
+    shared.mailboxes[index].post(.opened(slot: connector.slot, generation: generation(connector.slot)))
+  }
 
   // MARK: Clients
 
@@ -457,21 +380,17 @@ final class Worker {
       switch listener.accept() {
       case .none: return
       case .accepted(let connection):
-        guard shared.reserveConnection(policy.configuration.limits) else {
-          waitForPlace(connection)
+        guard shared.places.reserve(policy.configuration.limits) else {
+          admission.waitForPlace(connection, self)
           continue
         }
         if listener.owner == .other, shared.deal(connection, from: index) { continue }
         welcome(connection)
       case .failed(let error):
         if error.isExhaustion {
-          if closeIdleUpstreams() { continue }
-          if let unsaid = exhaustions.happened(now: now) {
-            let more = unsaid > 0 ? " (\(String.counted(unsaid, "time")) since the last line)" : ""
-            shared.log.event(.warning, "accept: \(error); new connections wait until one is closed\(more)")
-          }
-          pauseAccepting(retryAfter: Self.acceptPauseMilliseconds)
-          return
+          if upstreams.closeIdle(self) { continue }
+          if let line = listening.exhausted(error, now: now) { shared.log.event(.warning, line) }
+          return listening.pause(slots, &timers, now: now)
         }
       // Any other error concerns only that one connection, which is gone (accept(2), "Error handling").
       }
@@ -484,8 +403,8 @@ final class Worker {
     clients += 1
     let slot = occupy(.free)
     let conversation = Conversation(slot: slot, connection, of: ClientIdentity(identity), self)
-    occupants[slot] = .client(conversation)
-    countClient(conversation)
+    reoccupy(slot, .client(conversation))
+    admission.count(conversation, self)
     guard register(connection.descriptor, .read, slot) else {
       conversation.close(self)
       return
@@ -498,53 +417,28 @@ final class Worker {
   func clientClosed(_ slot: Int) {
     vacate(slot)
     clients -= 1
-    shared.connections.subtract(1, ordering: .relaxed)
-    if acceptsPaused { resumeAccepting() }
-    admitWaiting()
+    shared.places.giveBack()
+    resumeAccepting()
+    admission.admitWaiting(self)
   }
 
-  private func pauseAccepting(retryAfter milliseconds: Int64) {
-    if acceptsPaused { return }
-    acceptsPaused = true
-    for slot in listenerSlots {
-      if case .listener(let listener) = occupants[slot] { poller.remove(listener.descriptor) }
-    }
-    timers.set(pauseSlot, now + milliseconds)
-  }
-
-  private func resumeAccepting() {
-    guard acceptsPaused, drainDeadline == nil else { return }
-    acceptsPaused = false
-    timers.clear(pauseSlot)
-    for slot in listenerSlots {
-      if case .listener(let listener) = occupants[slot] { register(listener.descriptor, listener.interest, slot) }
-    }
-  }
+  private func resumeAccepting() { if !isDraining { listening.resume(slots, &timers) } }
 
   // MARK: Stopping
 
   private func startDraining(_ deadline: Int64) {
-    if drainDeadline != nil {
-      drainDeadline = min(deadline, drainDeadline ?? deadline)
-      return
-    }
-    for slot in listenerSlots {
-      guard case .listener(let listener) = occupants[slot] else { continue }
-      stopListening(listener)
-      vacate(slot)
-    }
-    listenerSlots = []
-    drainDeadline = deadline
-    firstRequestDeadline = now + Self.firstRequestMilliseconds
-    admitAllWaiting()
+    // Clients that are accepted here are served as if it had not begun, until `drainAll`.
+    if !draining.isDraining { for listener in listening.end(&slots) { stopListening(listener) } }
+    guard draining.begin(deadline: deadline, now: now) else { return }
+    admission.admitAllWaiting(self)
     drainAll()
   }
 
   private func drainAll() {
-    for slot in occupants.indices {
-      switch occupants[slot] {
+    for slot in slots.occupants.indices {
+      switch slots.occupants[slot] {
       case .client(let conversation): conversation.drain(self)
-      case .upstream(let upstream): dropIdle(upstream)
+      case .upstream(let upstream): upstreams.dropIdle(upstream, self)
       case .http2(let endpoint): endpoint.drain()
       case .free, .listener, .mailbox, .connector, .attempt, .probe, .fetch, .acceptPause: continue
       }
@@ -556,43 +450,36 @@ final class Worker {
     case .loop:
       // The connections in the kernel's queue were promised an answer.
       while case .accepted(let connection) = listener.accept() {
-        shared.connections.add(1, ordering: .relaxed)
+        shared.places.take()
         welcome(connection)
       }
       listener.descriptor.close()
     // The queue outlives this process: the opener of the socket starts the next one, which answers.
-    case .other: poller.remove(listener.descriptor)
+    case .other: slots.unregister(listener.descriptor)
     }
   }
 
   private func endUnderWay() {
-    refusalDeadline = nil
-    for slot in occupants.indices {
-      if case .client(let conversation) = occupants[slot] { conversation.shutDown(self) }
+    for slot in slots.occupants.indices {
+      if case .client(let conversation) = slots.occupants[slot] { conversation.shutDown(self) }
     }
-    for slot in occupants.indices {
-      if case .http2(let endpoint) = occupants[slot] { endpoint.abandon() }
+    for slot in slots.occupants.indices {
+      if case .http2(let endpoint) = slots.occupants[slot] { endpoint.abandon() }
     }
     handOverRecords()
   }
 
-  /// Hands this turn's lines to the log and its exchanges to the history.
-  private func handOverRecords() {
-    shared.log.submit(&logLines)
-    shared.history.submit(&history)
-  }
-
-  private func continueDraining(_ deadline: Int64) {
-    if now >= firstRequestDeadline {
-      firstRequestDeadline = .max
-      awaitsFirstRequests = false
-      drainAll()
-    }
-    if now >= deadline {
-      handOver()
+  private func continueDraining() {
+    if draining.firstRequestsAreOver(now: now) { drainAll() }
+    if draining.isOverdue(now: now) {
+      handOverTunnels()
       endUnderWay()
     }
-    reportTunnels()
-    if clients == 0 || now >= deadline { finished = true }
+    if let tunnels = handover.news(slots.occupants) { shared.reports.post(.onlyTunnels(worker: index, tunnels)) }
+    draining.end(now: now, clients: clients)
+  }
+
+  private func handOverTunnels() {
+    if let kept = handover.handOver(self) { shared.reports.post(.handedOver(kept)) }
   }
 }

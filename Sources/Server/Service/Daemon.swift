@@ -150,7 +150,7 @@ public final class Daemon: AdminHost {
       let shares = index == 0 || !inherited.isEmpty
       ends.append((Poller.open(), shares ? first : try ListenAddresses.openShared(bound)))
     }
-    shared.takeOver(settings.inherited.tunnels)
+    StoredTunnel.takeOver(settings.inherited.tunnels, for: shared)
     shared.history.configure(settings.policy.configuration.history)
     for (index, (poller, listeners)) in ends.enumerated() {
       let shared = self.shared
@@ -305,10 +305,9 @@ public final class Daemon: AdminHost {
   }
 
   private func take(_ change: NetworkMonitor.Change) {
-    state.network = change.view
+    state.networkChanged(change.view, shows: change.shows)
     hosts.take(change.view)
     guard change.shows else { return }
-    state.networkChanges += 1
     settings.log.event(.info, "reachability: \(change.view.state.summary): \(change.reasons)")
     if shared.events.wants(.reachability) {
       shared.events.post(
@@ -318,8 +317,7 @@ public final class Daemon: AdminHost {
 
   private func stop(after milliseconds: Int64) {
     let isRepeated = state.isStopping
-    state.isStopping = true
-    state.isDraining = true
+    state.stops()
     settings.log.event(
       .info, milliseconds > 0 ? "stopping: requests under way have \(milliseconds) ms" : "stopping at once")
     let deadline = Clock.monotonic + milliseconds
@@ -389,7 +387,7 @@ public final class Daemon: AdminHost {
     if settings.inherited.listeners.isEmpty { return stop(after: milliseconds) }
     // The owner of the sockets starts the next daemon at the next connection, so this one has to go on running to stay
     // drained.
-    state.isDraining = true
+    state.drains()
     settings.log.event(
       .info,
       "drained: requests under way have \(milliseconds) ms, and others are refused until the service is restarted")
@@ -409,8 +407,7 @@ public final class Daemon: AdminHost {
       service.reloaded(rules: policy.rules.count)
     case .failure(let found):
       fault = found
-      state.failedReloads += 1
-      state.failure = ReloadFailure(wall: Clock.wall, reasons: found.reasons)
+      state.reloadFailed(ReloadFailure(wall: Clock.wall, reasons: found.reasons))
       service.reloadFailed(found.description)
       // An earlier reload may still be on its way to the loops; it ends when they have it.
       if awaited == 0 { service.reloadEnded() }
@@ -483,13 +480,9 @@ public final class Daemon: AdminHost {
     for mailbox in shared.mailboxes { mailbox.post(.policy(live)) }
     awaited += shared.mailboxes.count
     shared.pins.keep(policy)
-    state.policy = policy
-    state.authorityEnds = live.authorityEnds
+    state.reloaded(policy, authorityEnds: live.authorityEnds, wall: Clock.wall)
     // From here on, the directory belongs to another store.
     if let former, former !== cache { former.disk?.stop { cache?.disk?.retry() } }
-    state.reloads += 1
-    state.failure = nil
-    state.loadedWall = Clock.wall
     nextPinWatch = Clock.monotonic
   }
 }

@@ -44,6 +44,27 @@ final class Line {
 
   var address: SocketAddress { candidate.address }
 
+  /// Whether both ends have the same address, as in a connection of a machine to itself. This finds even an address
+  /// that the machine got a moment ago.
+  var comesFromItself: Bool { stream.descriptor.localAddress.map { IPAddress($0) == IPAddress(address) } ?? false }
+
+  /// The size of a read of a parent's answer.
+  private static let answerBytes = 4 << 10
+
+  /// Sends what waits for a parent, and reads what it says.
+  func sendAndRead() -> Transfer {
+    if !toParent.isEmpty {
+      switch stream.write(toParent) {
+      case .moved(let count): toParent.consume(count)
+      case .wouldBlock: break
+      case .ended: return .ended
+      case .failed(let error): return .failed(error)
+      }
+    }
+    early.reserve(Self.answerBytes)
+    return stream.read(into: &early)
+  }
+
   func close(_ worker: Worker) {
     stream.close()
     worker.vacate(slot)
@@ -114,7 +135,7 @@ struct ConnectionRace {
 
   /// Gives up attempts from addresses that this machine has lost.
   mutating func networkChanged(for connector: Connector, _ worker: Worker) -> Outcome {
-    let lost = attempts.filter { worker.hasLost($0.descriptor) }
+    let lost = attempts.filter { worker.network.hasLost($0.descriptor) }
     attempts.removeAll { attempt in lost.contains { $0.slot == attempt.slot } }
     for attempt in lost { drop(attempt, because: .networkUnreachable, worker) }
     return proceed(order.lost(lost.count, now: worker.now), for: connector, worker)
@@ -149,7 +170,7 @@ struct ConnectionRace {
   private mutating func open(_ candidate: Candidate, for connector: Connector, _ worker: Worker) -> Opening {
     var opened = Outgoing.open(candidate.address, codePoint: manner.codePoint, interface: manner.interface)
     // Each connection that is closed makes room for another attempt.
-    while case .failure(let error) = opened, error.isExhaustion, worker.closeIdleUpstreams() {
+    while case .failure(let error) = opened, error.isExhaustion, worker.upstreams.closeIdle(worker) {
       opened = Outgoing.open(candidate.address, codePoint: manner.codePoint, interface: manner.interface)
     }
     switch opened {

@@ -69,15 +69,11 @@ final class Connector {
   let verification: OriginSecurity?
   var isVerified = false
   var stage = Stage.idle
-  var timerDue: Int64 = .max
+  private var timerDue: Int64 = .max
   /// When the step that is under way began, in microseconds of the loop's clock.
   var begunAt: Int64
-  /// When the parent was asked for the destination.
-  var greetedAt: Int64 = 0
-  /// This connector's Digest attempts at a parent; nil: no parent has asked for Digest.
-  var attempts: DigestAttempts? = nil
-  /// A connection that another exchange gave up for this one.
-  var reserved: Upstream? = nil
+  /// What it has tried with parents.
+  var parents = ParentAttempts()
   let isTunnel: Bool
   /// The protocols that may be used with the destination by the current route, the preferred one first.
   var protocols: [HTTPProtocol]
@@ -89,21 +85,13 @@ final class Connector {
   let allowsCellular: Bool
   private let listed: [RouteState]
   private var choice: RouteChoice<UpstreamFailure>
-  private var hasPlace = false
-  /// Connections that it opens and that others may share: to the parent, and by way of it to the destination.
-  var openings: [Destination] = []
-  /// For whose shared connections it has waited.
-  var followed: [Destination] = []
-  /// How often a parent has refused a stream for its tunnel.
-  var refusals = 0
-  /// How often its tunnel found no place on a shared connection.
-  var withoutPlace = 0
+  /// Its permit of `connections_per_host`.
+  private var permit: HostPermit
+  var openings = SharedOpenings()
   /// How often it has opened a connection for its settings, by the current route.
   var settlings = 0
   /// Whether its wait has been reported.
   private var hasTold = false
-  /// The owner of the places that it occupies; nil if none are counted.
-  private let identity: Claimant?
   /// The look-up in progress at the resolver.
   var lookUp: Resolver.LookUp? = nil
 
@@ -127,7 +115,8 @@ final class Connector {
     webSocketProtocols = conversation.session.exchange.opensWebSocket ? policy.protocols(of: rule) : nil
     needsFresh = fresh || isTunnel
     begunAt = worker.workspace.turnMicroseconds
-    identity = policy.configuration.limits.connectionsPerHost > 0 ? conversation.knownIdentity(worker) : nil
+    permit = HostPermit(
+      for: policy.configuration.limits.connectionsPerHost > 0 ? conversation.knownIdentity(worker) : nil)
     slot = worker.occupy(.free)
     worker.reoccupy(slot, .connector(self))
   }
@@ -167,10 +156,10 @@ final class Connector {
     if destination.via !== route { destination = conversation.turn(to: route, worker) }
     chooseWebSocketProtocols()
     if refusesParent(worker) { return }
-    guard let identity, !hasPlace else { return findKept(worker) }
+    guard permit.isMissing else { return findKept(worker) }
     if let stream = takeStream(worker) { return handOver(stream, worker) }
     if conversation.client.hasLeft { return conversation.endLeft(worker) }
-    enter(identity, worker)
+    enter(worker)
   }
 
   /// The current route cannot be used.
@@ -233,7 +222,7 @@ final class Connector {
     }
     stage = .waiting
     setTimer(deadline, worker)
-    worker.waiting.append(self)
+    worker.network.wait(self)
   }
 
   func tellOfWait(_ state: WaitState, _ worker: Worker) {
@@ -269,7 +258,7 @@ final class Connector {
         go(on: race, outcome, worker)
       case .parentHandshake(let line, _), .awaitingToken(let line, _), .greeting(let line, _), .handshake(let line, _),
         .probing(let line?, _, _):
-        if worker.hasLost(line.stream.descriptor) {
+        if worker.network.hasLost(line.stream.descriptor) {
           let detail = "\(place): the address it was reached from is gone."
           routeFailed(UpstreamFailure(.connectionFailed, detail), .failed, worker)
         }
@@ -280,13 +269,15 @@ final class Connector {
 
   // MARK: A place
 
-  private func enter(_ identity: Claimant, _ worker: Worker) {
-    guard case .queued(let yields) = worker.shared.quota.enter(carrier.place, waiter(identity, worker)) else {
-      hasPlace = true
+  private func enter(_ worker: Worker) {
+    guard let waiter = permit.waiter(slot: slot, worker),
+      case .queued(let yields) = worker.shared.quota.enter(carrier.place, waiter)
+    else {
+      permit.granted()
       return findKept(worker)
     }
     if let stream = takeStream(mayWait: true, worker) {
-      worker.shared.quota.abandon(carrier.place, waiter(identity, worker))
+      worker.shared.quota.abandon(carrier.place, waiter)
       return handOver(stream, worker)
     }
     stage = .queued
@@ -296,11 +287,6 @@ final class Connector {
       mailbox.post(.yieldIdle(carrier.place))
       if let yields { mailbox.post(.yieldPlace(carrier.place, yields)) }
     }
-  }
-
-  private func waiter(_ identity: Claimant, _ worker: Worker) -> ConnectionQuota.Waiter {
-    ConnectionQuota.Waiter(
-      worker: worker.index, slot: slot, generation: worker.generation(slot), identity: identity)
   }
 
   /// Whether a connection that has become free can serve this exchange.
@@ -316,8 +302,11 @@ final class Connector {
 
   /// The entry that forbids connecting to the address; nil: none.
   func denial(of address: SocketAddress, by path: NetworkPath, _ worker: Worker) -> AddressMatch? {
-    policy.denyingBlock(IPAddress(address), rule: rule) { worker.paths.isOwn($0, by: path) }
+    policy.denyingBlock(IPAddress(address), rule: rule) { worker.network.isOwn($0, by: path) }
   }
+
+  /// The connection that has become free is for this exchange. A message that it may use it follows.
+  func reserve(_ upstream: Upstream) { permit.reserve(upstream) }
 
   private func mayRely(_ worker: Worker) -> Bool { carrier.security?.mayRely(at: worker.seconds) ?? true }
 
@@ -326,33 +315,27 @@ final class Connector {
     settling(worker) {
       stage = .idle
       setTimer(.max, worker)
-      guard let upstream = reserved else {
-        hasPlace = true
+      guard let upstream = permit.takeReserved() else {
+        permit.granted()
         return findKept(worker)
       }
-      reserved = nil
-      upstream.isReserved = false
-      upstream.holder = identity
-      if upstream.isClosed {
-        hasPlace = true
+      if upstream.isClosed || !mayRely(worker) {
+        // Its permit stays.
+        worker.upstreams.close(upstream, leavesPlace: false, worker)
+        permit.granted()
         return lookUp(worker)
       }
-      if !mayRely(worker) {
-        worker.close(upstream, leavesPlace: false)
-        hasPlace = true
-        return lookUp(worker)
-      }
-      guard conversation != nil else { return worker.keep(upstream) }
+      guard conversation != nil else { return worker.upstreams.keep(upstream, worker) }
       handOver(upstream, worker)
     }
   }
 
   /// A kept connection saves all later steps. The conversation has already looked by the first route.
   func findKept(_ worker: Worker) {
-    guard !needsFresh, choice.isLater || hasFollowed(carrier) || !carrier.endpoints.isEmpty, let conversation,
-      let kept = worker.takeKept(
+    guard !needsFresh, choice.isLater || openings.hasFollowed(carrier) || !carrier.endpoints.isEmpty, let conversation,
+      let kept = worker.upstreams.takeKept(
         carrier, rule: rule, allowsCellular: allowsCellular, by: protocols,
-        for: conversation, mayWait: hasFollowed(carrier), policy)
+        for: conversation, mayWait: openings.hasFollowed(carrier), policy, worker)
     else { return open(worker) }
     handOver(kept, worker)
   }
@@ -361,8 +344,8 @@ final class Connector {
   private func open(_ worker: Worker) {
     guard !needsFresh, offer(to: carrier).contains(.http2) else { return reach(worker) }
     if webSocketProtocols != nil, let conversation,
-      let found = worker.endpoint(
-        to: carrier, rule: rule, allowsCellular: allowsCellular, needing: .settings, for: conversation, policy)
+      let found = worker.upstreams.endpoint(
+        to: carrier, rule: rule, allowsCellular: allowsCellular, needing: .settings, for: conversation, policy, worker)
     {
       return settle(on: found.endpoint, worker)
     }
@@ -378,11 +361,11 @@ final class Connector {
     if mayOpen(parent, worker) { lookUp(worker) }
   }
 
-  /// `mayWait`: see `Worker.endpoint`.
+  /// `mayWait`: see `UpstreamPool.endpoint`.
   func takeStream(mayWait: Bool = false, _ worker: Worker) -> Upstream? {
     guard !needsFresh, protocols.contains(.http2), !carrier.endpoints.isEmpty, let conversation else { return nil }
-    return worker.takeStream(
-      carrier, rule: rule, allowsCellular: allowsCellular, for: conversation, mayWait: mayWait, policy)
+    return worker.upstreams.takeStream(
+      carrier, rule: rule, allowsCellular: allowsCellular, for: conversation, mayWait: mayWait, policy, worker)
   }
 
   /// Whether it waits for a place of this destination.
@@ -471,12 +454,12 @@ final class Connector {
       routeFailed(UpstreamFailure(.tlsTimeout, detail), isParent ? .dead : .failed, worker)
     case .greeting:
       let detail = "\(place) said nothing of \(destination.name) within \(timeouts.connectMilliseconds) ms."
-      routeFailed(UpstreamFailure(.connectionTimeout, detail), .silent(since: greetedAt), worker)
+      routeFailed(UpstreamFailure(.connectionTimeout, detail), .silent(since: parents.askedAt), worker)
     case .awaitingToken:
       let detail = "\(place): no Kerberos ticket for it within \(timeouts.connectMilliseconds) ms."
       routeFailed(UpstreamFailure(.parentAuthentication, detail), .failed, worker)
     case .waiting:
-      worker.waiting.removeAll { $0 === self }
+      worker.network.leave(self)
       stage = .idle
       follow(choice.timePassed(now: worker.now), worker)
     case .following(let shared):
@@ -509,24 +492,22 @@ final class Connector {
   func deliver(_ line: Line, after tls: OriginHandshake? = nil, _ worker: Worker) {
     guard let conversation else { return }
     stage = .idle
-    let upstream = worker.adopt(line, carrier, by: route)
+    let upstream = worker.upstreams.adopt(line, carrier, by: route, worker)
     // A server that was not offered h2 has shown nothing about it.
     if let tls, offer(to: carrier).contains(.http2) {
       carrier.opening.agreed(isShared: tls.stream.negotiatedProtocol == .http2)
     }
     worker.watch(upstream.stream, &upstream.interest, .read, upstream.slot)
-    upstream.holdsPlace = hasPlace
-    upstream.holder = hasPlace ? identity : nil
+    permit.pass(to: upstream)
     upstream.noteReport(of: tls, over: line)
     if let token = line.token, upstream.destination.isParent { upstream.show(token) }
     upstream.codePoint = codePoint
-    hasPlace = false
     if route.parent != nil { worker.shared.health.succeeded(route.route, now: worker.now) }
     if choice.hasWaited { tellOfWait(.resumed, worker) }
     if tls?.stream.negotiatedProtocol == .http2 {
       // The endpoint comes before its waiters continue.
-      guard let endpoint = worker.multiplex(upstream, for: conversation) else {
-        worker.close(upstream)
+      guard let endpoint = worker.upstreams.multiplex(upstream, for: conversation, worker) else {
+        worker.upstreams.close(upstream, worker)
         return fail(UpstreamFailure(.tlsFailed, "\(place): no memory for HTTP/2."), by: nil, worker)
       }
       if webSocketProtocols != nil {
@@ -535,7 +516,7 @@ final class Connector {
       }
       cancel(worker)
       var nothing = ByteBuffer()
-      return conversation.connected(worker.stream(of: endpoint, upstream), early: &nothing, worker)
+      return conversation.connected(worker.upstreams.stream(of: endpoint, upstream, worker), early: &nothing, worker)
     }
     cancel(worker)
     conversation.connected(upstream, early: &line.early, worker)
@@ -574,9 +555,10 @@ final class Connector {
       probe.abandon(self, worker)
       line?.close(worker)
     case .following(let shared): shared.opening.leave(self)
-    case .queued: if let identity { worker.shared.quota.abandon(carrier.place, waiter(identity, worker)) }
+    case .queued:
+      if let waiter = permit.waiter(slot: slot, worker) { worker.shared.quota.abandon(carrier.place, waiter) }
     case .naming: if let lookUp { worker.shared.resolver.cancel(lookUp) }
-    case .waiting: worker.waiting.removeAll { $0 === self }
+    case .waiting: worker.network.leave(self)
     case .settling(let endpoint): endpoint.leaveSettlers()
     case .idle: break
     }
@@ -584,13 +566,7 @@ final class Connector {
     stage = .idle
     lookUp = nil
     if conversation != nil { setTimer(.max, worker) }
-    if hasPlace { worker.shared.quota.leave(carrier.place, of: identity) }
-    hasPlace = false
-    if let reserved {
-      self.reserved = nil
-      // A message with its place is on its way. It finds no waiter here and gives the place back.
-      if !reserved.isClosed { worker.close(reserved, leavesPlace: false) }
-    }
+    permit.giveBack(carrier.place, worker)
   }
 
   /// Whether it still waits for a place that was granted.

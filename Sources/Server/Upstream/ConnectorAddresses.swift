@@ -40,7 +40,7 @@ extension Connector {
     conversation?.noteNameTime(worker.workspace.turnMicroseconds - begunAt)
     let name = target.name
     // Without a network there is no resolver to ask, so this says nothing about the name.
-    let cause: Cause = worker.paths.view?.state.status == .notReachable ? .unusable : .failed
+    let cause: Cause = worker.network.status == .notReachable ? .unusable : .failed
     switch answer {
     case .addresses(let addresses, let valid):
       target.addresses = addresses
@@ -65,7 +65,7 @@ extension Connector {
     var refusal: (failure: UpstreamFailure, cause: Cause)? = nil
     for address in addresses.prefix(ConnectionRace.longestCandidates) {
       let candidate = address.with(port: target.port)
-      let path = worker.paths.path(to: IPAddress(candidate), by: route.route.interface)
+      let path = worker.network.path(to: IPAddress(candidate), by: route.route.interface)
       if route.parent == nil, let match = denial(of: candidate, by: path, worker) {
         let detail = "\(target.name) is at \(IPAddress(candidate)), which \(match.sentence)."
         refusal = (UpstreamFailure(.addressDenied, detail), .final)

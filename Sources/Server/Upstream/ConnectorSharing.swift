@@ -9,23 +9,16 @@ import Upstream
 extension Connector {
   /// Whether it opens a connection that others may share; otherwise it waits for one.
   func mayOpen(_ shared: Destination, _ worker: Worker) -> Bool {
-    switch shared.opening.begin(self, hasFollowed: hasFollowed(shared)) {
-    case .follow:
-      stage = .following(shared)
-      setTimer(worker.now + timeouts.connectMilliseconds + timeouts.tlsHandshakeMilliseconds, worker)
-      return false
-    case .open:
-      openings.append(shared)
-      return true
-    }
+    if openings.begin(shared, self) { return true }
+    stage = .following(shared)
+    setTimer(worker.now + timeouts.connectMilliseconds + timeouts.tlsHandshakeMilliseconds, worker)
+    return false
   }
-
-  func hasFollowed(_ shared: Destination) -> Bool { followed.contains { $0 === shared } }
 
   /// The connection that it waited for is open or has failed, or it has waited long enough.
   func goOn(afterFollowing shared: Destination, _ worker: Worker) {
     stage = .idle
-    followed.append(shared)
+    openings.noteFollowed(shared)
     setTimer(.max, worker)
     if shared === carrier { findKept(worker) } else { reach(worker) }
   }
@@ -44,10 +37,11 @@ extension Connector {
   /// the parent; nil: any.
   func lineOfParent(at address: SocketAddress? = nil, _ worker: Worker) -> Line? {
     guard let parent = route.parent, !parent.endpoints.isEmpty, let conversation,
-      let found = worker.endpoint(to: parent, rule: rule, allowsCellular: allowsCellular, for: conversation, policy),
+      let found = worker.upstreams.endpoint(
+        to: parent, rule: rule, allowsCellular: allowsCellular, for: conversation, policy, worker),
       address == nil || found.line.address == address
     else { return nil }
-    return worker.line(of: found.endpoint, found.line, for: self)
+    return worker.upstreams.line(of: found.endpoint, found.line, for: self, worker)
   }
 
   // MARK: WebSockets
@@ -108,14 +102,11 @@ extension Connector {
 
   /// The connections that were being opened are open, or have failed: the waiters continue.
   func endOpenings(_ worker: Worker) {
-    for shared in openings { for follower in shared.opening.ended() { worker.resume(follower) } }
-    openings = []
+    for follower in openings.endAll() { worker.resume(follower) }
   }
 
   /// The connection to the parent is open. By way of it, the one to the destination is not yet.
   func endOpening(of parent: Destination, _ worker: Worker) {
-    guard let index = openings.firstIndex(where: { $0 === parent }) else { return }
-    openings.remove(at: index)
-    for follower in parent.opening.ended() { worker.resume(follower) }
+    for follower in openings.end(parent) { worker.resume(follower) }
   }
 }

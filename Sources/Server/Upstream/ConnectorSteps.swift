@@ -20,7 +20,7 @@ extension Connector {
       line.close(worker)
       return routeFailed(UpstreamFailure(.loop, "\(place) is this proxy itself."), .final, worker)
     }
-    if route.parent == nil, policy.deniedAddresses(rule: rule).includesOwn, comesFromItself(line) {
+    if route.parent == nil, policy.deniedAddresses(rule: rule).includesOwn, line.comesFromItself {
       line.close(worker)
       let detail = "\(target.name) is at \(IPAddress(line.address)), which \(AddressMatch.own.sentence)."
       return routeFailed(UpstreamFailure(.addressDenied, detail), .final, worker)
@@ -42,13 +42,7 @@ extension Connector {
     guard
       worker.shared.listenAddresses.contains(where: { $0.port == line.address.port && IPAddress($0).isUnspecified })
     else { return false }
-    return comesFromItself(line)
-  }
-
-  /// Whether both ends have the same address, as in a connection of a machine to itself. This finds even an address
-  /// that the machine got a moment ago.
-  private func comesFromItself(_ line: Line) -> Bool {
-    line.stream.descriptor.localAddress.map { IPAddress($0) == IPAddress(line.address) } ?? false
+    return line.comesFromItself
   }
 
   // MARK: The parent
@@ -57,7 +51,7 @@ extension Connector {
     switch tls.proceed() {
     case .wants(let wanted): worker.watch(line.stream, &line.interest, wanted, line.slot)
     case .failed(let failure):
-      if let key = route.parent?.key { worker.sessions.forget(key) }
+      if let key = route.parent?.key { worker.upstreams.forgetSessions(of: key) }
       routeFailed(UpstreamFailure(failure.problem.kind, "\(place): \(failure.problem.detail)"), .dead, worker)
     case .done:
       note(tls, line, of: place, worker)
@@ -85,15 +79,15 @@ extension Connector {
   /// The parent speaks HTTP/2: the tunnel is a stream of the connection.
   private func multiplex(_ line: Line, with parent: Destination, _ worker: Worker) {
     guard let conversation else { return line.close(worker) }
-    let upstream = worker.adopt(line, parent, by: route)
+    let upstream = worker.upstreams.adopt(line, parent, by: route, worker)
     worker.watch(upstream.stream, &upstream.interest, .read, upstream.slot)
     upstream.codePoint = codePoint
     upstream.report = line.report
-    guard let endpoint = worker.multiplex(upstream, for: conversation) else {
-      worker.close(upstream)
+    guard let endpoint = worker.upstreams.multiplex(upstream, for: conversation, worker) else {
+      worker.upstreams.close(upstream, worker)
       return routeFailed(UpstreamFailure(.tlsFailed, "\(place): no memory for HTTP/2."), .failed, worker)
     }
-    let line = worker.line(of: endpoint, upstream, for: self)
+    let line = worker.upstreams.line(of: endpoint, upstream, for: self, worker)
     endOpening(of: parent, worker)
     greet(line, worker)
   }
@@ -106,12 +100,11 @@ extension Connector {
     guard let parent = route.route.parent, !carrier.isParent else { return verify(line, worker) }
     let via = (conversation?.session.exchange.upstream.passedVia ?? []) + Array("1.1 ".utf8) + worker.workspace.via
     let limits = policy.configuration.limits
-    if attempts?.place != route.digest?.place { attempts = route.digest }
+    parents.begin(route, now: worker.now)
     let talk = ParentHandshake(
       parent, host: CanonicalHost(canonical: destination.host, address: destination.literal), port: destination.port,
       via: via, limits: HeadLimits(bytes: limits.headerBytes, fields: limits.headers),
-      authorization: line.token ?? authorization(worker))
-    greetedAt = worker.now
+      authorization: line.token ?? parents.authorization(for: destination, &worker.workspace.nonces))
     setTimer(worker.now + timeouts.connectMilliseconds, worker)
     hear(line, talk, worker)
   }
@@ -147,28 +140,20 @@ extension Connector {
     }
   }
 
-  /// The credentials for CONNECT to the destination, once a nonce of the parent is known.
-  private func authorization(_ worker: Worker) -> [UInt8]? {
-    guard attempts != nil else { return nil }
-    let host = String(decoding: destination.host, as: UTF8.self)
-    let authority =
-      destination.literal.map { !$0.isIPv4 } == true ? "[\(host)]:\(destination.port)" : "\(host):\(destination.port)"
-    return attempts?.answer(
-      method: Array("CONNECT".utf8), target: Array(authority.utf8), &worker.workspace.nonces)
-  }
-
   /// A parent has asked for credentials with `lines`. Returns whether `talk` goes on.
   private func answerChallenge(
     _ lines: [[UInt8]], isKept: Bool, _ line: Line, _ talk: inout ParentHandshake, _ worker: Worker
   ) -> Bool {
     worker.shared.health.answered(route.route, now: worker.now)
     stage = .greeting(line, talk)
-    if let fault = attempts?.challenged(by: lines, &worker.workspace.nonces) {
+    if let fault = parents.challenged(by: lines, &worker.workspace.nonces) {
       refused(talk.refused(credentials: fault), worker)
       return false
     }
     // A stream serves one request.
-    guard isKept, line.stream.carried == nil, line.early.isEmpty, let answer = authorization(worker) else {
+    guard isKept, line.stream.carried == nil, line.early.isEmpty,
+      let answer = parents.authorization(for: destination, &worker.workspace.nonces)
+    else {
       askElsewhere(line, worker)
       return false
     }
@@ -187,35 +172,11 @@ extension Connector {
     guard wasStream, let parent = route.parent, offer(to: parent).contains(.http2) else {
       return race([candidate], worker)
     }
-    // Many may ask again at once, and one connection serves them all.
-    if !wasUnsent || withoutPlace == 1 { followed.removeAll { $0 === parent } }
+    if parents.mayShare(wasUnsent: wasUnsent) { openings.forgetFollowed(parent) }
     // It may come by another address, at which nothing has been probed.
     isVerified = false
     reach(worker)
   }
-
-  /// How often a refused stream is asked for again: once for a connection that was about to end, and once for a parent
-  /// that opens tunnels on HTTP/1.1 alone.
-  private static let mostRefusals = 2
-  /// How often a tunnel that found no place on a shared connection looks for another. From the second time on it opens
-  /// a connection of its own, and is without a place again only if others come first on one whose limit is not known.
-  private static let mostWithoutPlace = 8
-
-  /// Whether the parent has refused the stream and done nothing for it (RFC 9113, 8.7). One that found no place was
-  /// refused by nobody: others have got the places, and there is one less to ask again.
-  private func mayAskAgain(after line: Line) -> Bool {
-    guard let stream = line.stream.carried, stream.wasRefused else { return false }
-    if stream.wasUnsent {
-      withoutPlace += 1
-      return withoutPlace <= Self.mostWithoutPlace
-    }
-    guard refusals < Self.mostRefusals else { return false }
-    refusals += 1
-    return true
-  }
-
-  /// The size of a read of a parent's answer.
-  private static let answerBytes = 4 << 10
 
   /// Sends and reads as far as both go at once.
   func hear(_ line: Line, _ talk: ParentHandshake, _ worker: Worker) {
@@ -238,7 +199,7 @@ extension Connector {
         return refused(refusal, worker)
       }
       stage = .greeting(line, talk)
-      switch exchange(line) {
+      switch line.sendAndRead() {
       case .moved: continue
       case .wouldBlock:
         let wanted: Interest = line.toParent.isEmpty ? .read : [.read, .write]
@@ -248,24 +209,10 @@ extension Connector {
           _ = answerChallenge(lines, isKept: false, line, &talk, worker)
           return
         }
-        return talk.mayAskElsewhere || mayAskAgain(after: line)
+        return talk.mayAskElsewhere || parents.mayAskAgain(after: line)
           ? askElsewhere(line, worker) : refused(talk.ended(isStream: line.stream.carried != nil), worker)
       }
     }
-  }
-
-  /// Sends what waits, and reads.
-  private func exchange(_ line: Line) -> Transfer {
-    if !line.toParent.isEmpty {
-      switch line.stream.write(line.toParent) {
-      case .moved(let count): line.toParent.consume(count)
-      case .wouldBlock: break
-      case .ended: return .ended
-      case .failed(let error): return .failed(error)
-      }
-    }
-    line.early.reserve(Self.answerBytes)
-    return line.stream.read(into: &line.early)
   }
 
   private func refused(_ refusal: ParentRefusal, _ worker: Worker) {
@@ -280,10 +227,10 @@ extension Connector {
     guard let verification, !isVerified else { return secure(line, worker) }
     let origin = OriginKey(host: destination.host, port: destination.port, security: verification)
     let key = ProbeKey(origin: origin, address: line.address, route: route.route)
-    if verification.mayRely(at: worker.seconds), worker.probes.isTrusted(key, now: worker.now) {
+    if verification.mayRely(at: worker.seconds), worker.upstreams.probes.isTrusted(key, now: worker.now) {
       return deliver(line, worker)
     }
-    if let running = worker.probes.running(key) {
+    if let running = worker.upstreams.probes.running(key) {
       stage = .probing(line, line.candidate, running)
       begunAt = worker.workspace.turnMicroseconds
       return running.join(self)
@@ -354,7 +301,7 @@ extension Connector {
     _ line: Line, with peer: Destination, _ security: OriginSecurity, _ worker: Worker
   ) -> OriginHandshake? {
     let mayResume = security.mayRely(at: worker.seconds)
-    let session = mayResume ? peer.key.flatMap { worker.sessions.take(for: $0, now: worker.now) } : nil
+    let session = mayResume ? peer.key.flatMap { worker.upstreams.takeSession(for: $0, now: worker.now) } : nil
     begunAt = worker.workspace.turnMicroseconds
     setTimer(worker.now + timeouts.tlsHandshakeMilliseconds, worker)
     return OriginHandshake.begin(
@@ -365,7 +312,7 @@ extension Connector {
     switch tls.proceed() {
     case .wants(let wanted): worker.watch(line.stream, &line.interest, wanted, line.slot)
     case .failed(let failure):
-      if let key = destination.key { worker.sessions.forget(key) }
+      if let key = destination.key { worker.upstreams.forgetSessions(of: key) }
       routeFailed(failure, .failed, worker)
     case .done:
       note(tls, line, of: destination.name, worker)

@@ -199,13 +199,13 @@ final class Upstream {
   /// Whether its next request shows the parent a ticket.
   private var showsToken = false
   /// The network change after which its path was last checked.
-  var checkedAt: UInt32 = 0
+  private(set) var checkedAt: UInt32
   /// The interest registered with the poller; nil if it is not registered.
   var interest: Interest? = .read
   /// When it is closed while it is kept, in milliseconds of the loop's clock.
   var keptUntil: Int64 = 0
   /// The longest time it is kept idle, if a rule sets one, in milliseconds.
-  var idleMilliseconds: Int64? = nil
+  private(set) var idleMilliseconds: Int64? = nil
   /// Whether its last response was long, as its next one may be.
   var sendsLongBodies = false
   /// The mark of its packets.
@@ -218,15 +218,16 @@ final class Upstream {
   /// Whether a connector that waited for a place is about to use it.
   var isReserved = false
   /// Whether it has been closed, for those who still refer to it.
-  var isClosed = false
+  private(set) var isClosed = false
   /// The conversation whose exchange it serves; nil while it is kept.
   var owner: Conversation?
 
   init(
     slot: Int, stream: ByteStream, address: SocketAddress, destination: Destination, by route: RouteState,
-    over path: NetworkPath
+    over path: NetworkPath, checkedAt: UInt32 = 0
   ) {
     self.slot = slot
+    self.checkedAt = checkedAt
     self.route = route
     self.path = path
     self.stream = stream
@@ -242,8 +243,8 @@ final class Upstream {
   /// One of the streams of the connection `line`.
   convenience init(slot: Int, _ stream: ByteStream, of line: Upstream) {
     self.init(
-      slot: slot, stream: stream, address: line.address, destination: line.destination, by: line.route, over: line.path)
-    checkedAt = line.checkedAt
+      slot: slot, stream: stream, address: line.address, destination: line.destination, by: line.route, over: line.path,
+      checkedAt: line.checkedAt)
     codePoint = line.codePoint
     way.wire = .http2
     report = line.report
@@ -264,6 +265,18 @@ final class Upstream {
   /// Whether it is one stream of a connection that others share: it serves one exchange. (TLS with the destination over
   /// a stream of a parent is a connection of its own.)
   var isStream: Bool { stream.carried != nil && stream.tls == nil }
+
+  /// Its path is still the one to its peer.
+  func pathChecked(at change: UInt32) { checkedAt = change }
+
+  /// How long it may stay idle, by the rule of the exchange that it served last; nil: that rule sets no time.
+  func noteIdle(_ milliseconds: Int64?) { idleMilliseconds = milliseconds }
+
+  /// `aborts`: the peer must not take what it got for the whole.
+  func close(aborts: Bool) {
+    if aborts { stream.abort() } else { stream.close() }
+    isClosed = true
+  }
 
   /// Shows the parent a ticket with the first request. It covers those that follow on the connection (RFC 4559, 6).
   func show(_ token: [UInt8]) {

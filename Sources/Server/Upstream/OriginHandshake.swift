@@ -120,15 +120,6 @@ final class OriginHandshake {
   }
 }
 
-extension SharedState {
-  /// Remembers which pin a chain was trusted by. The daemon is told of a certificate that is new and yet near its end.
-  func notePins(_ success: TrustSuccess, _ policy: SecurityPolicy, at place: String, seconds: Int64) {
-    guard let match = success.match, let set = policy.settings.pinSet else { return }
-    let isNew = pins.note(match, of: set, at: place, wall: seconds * 1000)
-    if isNew, match.notAfter - seconds <= PinWatch.warningSeconds { reports.post(.sawExpiringCertificate) }
-  }
-}
-
 extension UpstreamFailure {
   init(_ failure: TrustFailure, of place: String) {
     self.init(Problem.Kind(failure.kind), "\(place): \(failure.detail)", difference: failure.difference)

@@ -55,10 +55,10 @@ final class RouteState {
   private static let answerMilliseconds: Int64 = 100
 
   /// The parent has answered a request.
-  func noteAnswer(_ worker: Worker) {
-    guard parent != nil, worker.now - saidAnswerAt >= Self.answerMilliseconds else { return }
-    saidAnswerAt = worker.now
-    worker.shared.health.answered(route, now: worker.now)
+  func noteAnswer(_ health: SharedHealth, now: Int64) {
+    guard parent != nil, now - saidAnswerAt >= Self.answerMilliseconds else { return }
+    saidAnswerAt = now
+    health.answered(route, now: now)
   }
 
   /// The name of the connection's target in errors; nil if it is the destination itself.
@@ -81,34 +81,56 @@ final class SharedHealth: Sendable {
   func forget() { health.withLock { $0.forget() } }
 }
 
-extension Worker {
-  /// The routes that a rule lists; direct if it lists none, or if there is no rule.
-  func routes(of rule: Int?, _ live: LivePolicy) -> [RouteState] {
+/// The routes of the policy in force, and what the loop has found out about them.
+final class RouteTable {
+  private let onlyDirect = [RouteState(.direct, security: nil)]
+  /// The policy whose rules `ofRules` are.
+  private var live: LivePolicy
+  /// The routes of each rule; empty: direct.
+  private var ofRules: [[RouteState]] = []
+  private var states: [Route: RouteState] = [:]
+
+  init(_ live: LivePolicy) {
+    self.live = live
+    take(live)
+  }
+
+  /// The way without a parent.
+  var direct: RouteState { onlyDirect[0] }
+
+  /// The routes that a rule lists; direct if it lists none, or if there is no rule. `live`: the policy of the exchange.
+  func list(of rule: Int?, _ live: LivePolicy) -> [RouteState] {
     guard let rule, !live.policy.rules[rule].routes.isEmpty else { return onlyDirect }
-    if live === self.live { return ruleRoutes[rule] }
+    if live === self.live { return ofRules[rule] }
     return live.policy.rules[rule].routes.map { state(of: $0, live) }
   }
 
-  /// Adopts the routes of a policy. An unchanged route keeps its state and its connections.
-  func takeRoutes(_ live: LivePolicy) {
-    for state in routeStates.values { state.isInForce = false }
-    ruleRoutes = live.policy.rules.map { $0.routes.map { state(of: $0, live) } }
-    for state in ruleRoutes.joined() { state.isInForce = true }
-    routeStates = routeStates.filter { $0.value.isInForce }
-  }
-
   /// The first route that has not been found out of use just now; if all have, the first.
-  func firstOpen(_ routes: [RouteState]) -> RouteState {
+  func firstOpen(_ routes: [RouteState], now: Int64) -> RouteState {
     for state in routes where state.outUntil <= now { return state }
     return routes[0]
   }
 
+  /// Adopts the routes of a policy. An unchanged route keeps its state and its connections.
+  func take(_ live: LivePolicy) {
+    self.live = live
+    for state in states.values { state.isInForce = false }
+    ofRules = live.policy.rules.map { $0.routes.map { state(of: $0, live) } }
+    for state in ofRules.joined() { state.isInForce = true }
+    states = states.filter { $0.value.isInForce }
+  }
+
+  /// The network has changed: each may be tried again.
+  func reopen() { for state in states.values { state.outUntil = 0 } }
+
+  func forgetNames() { for state in states.values { state.parent?.validUntil = 0 } }
+
   private func state(of route: Route, _ live: LivePolicy) -> RouteState {
-    if route == .direct { return onlyDirect[0] }
+    if route == .direct { return direct }
     let security = route.parent?.kind == .https ? live.security(route.security, enforces: true) : nil
-    if let known = routeStates[route], known.security === security { return known }
+    if let known = states[route], known.security === security { return known }
     let made = RouteState(route, security: security)
-    routeStates[route] = made
+    states[route] = made
     return made
   }
 }

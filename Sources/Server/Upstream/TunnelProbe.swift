@@ -40,7 +40,7 @@ final class TunnelProbe {
   func start(for connector: Connector, over line: Line, _ worker: Worker) {
     waiters = [connector]
     self.line = line
-    worker.probes.begin(self, for: key)
+    worker.upstreams.probes.begin(self, for: key)
     worker.reoccupy(line.slot, .probe(self))
     due = worker.now + handshakeMilliseconds
     worker.timers.set(line.slot, due)
@@ -65,7 +65,7 @@ final class TunnelProbe {
 
   /// The network has changed: a probe from an address that is gone will receive nothing more.
   func networkChanged(_ worker: Worker) {
-    guard let line, worker.hasLost(line.stream.descriptor) else { return }
+    guard let line, worker.network.hasLost(line.stream.descriptor) else { return }
     end(.failed(UpstreamFailure(.connectionFailed, "\(place): the address it was probed from is gone.")), worker)
   }
 
@@ -108,7 +108,7 @@ final class TunnelProbe {
     handshake = nil
     var isTrusted = false
     if case .seen(nil, _) = outcome { isTrusted = worker.live.contains(security) }
-    worker.probes.end(key, isTrusted: isTrusted, now: worker.now)
+    worker.upstreams.probes.end(key, isTrusted: isTrusted, now: worker.now)
     let waiting = waiters
     waiters = []
     for connector in waiting { connector.probed(outcome, worker) }

@@ -10,7 +10,7 @@ import TLSWire
 extension TunnelState {
   /// What the next process needs of a tunnel. The caller supplies the facts of the connections. nil: it is none, or its
   /// bytes are still inspected.
-  init?(_ exchange: borrowing Exchange, client: Place, host: [UInt8], text: Span<UInt8>) {
+  public init?(_ exchange: borrowing Exchange, client: Place, host: [UInt8], text: Span<UInt8>) {
     let record = exchange.record
     guard exchange.isPlainTunnel, let address = record.upstream, let decision = record.decision else { return nil }
     self.init(
