@@ -1,9 +1,9 @@
 // One client's connection: does what its session decides, and feeds the session with what happens.
 //
 //   Conversation.swift            what it consists of, what happens to it, and what is done after every event
-//   ConversationActions.swift     what the session asks for: an upstream, a stored answer, the end
-//   ConversationReading.swift     bytes from either end
-//   ConversationSending.swift     bytes to either end
+//   ConversationActions.swift     what the session asks for: an upstream, a stored answer
+//   ConversationBytes.swift       bytes from either end, and to it
+//   ConversationEnd.swift         the end of an exchange, and of the connection
 //
 // Bytes are read into a large block that the loop lends for the turn. What the session does not use yet is kept in a
 // block that fits it, so a connection that waits uses little and an idle one uses none. What cannot be sent at once is

@@ -110,10 +110,7 @@ final class Worker {
       name: live.policy.configuration.proxy.name, mark: mark,
       references: ReferenceSource(seed: Process.random >> 8, index: index, of: shared.mailboxes.count),
       heldBytes: shared.heldBytes)
-    if let network {
-      workspace.link = network.state.status
-      workspace.own = network.own
-    }
+    if let network { workspace.setNetwork(network.state.status, network.own) }
     workspace.temporary = shared.desk.rules
   }
 
@@ -124,7 +121,7 @@ final class Worker {
     while !draining.isOver {
       let isDueAtOnce = turns.isDueAtOnce || !http2.isEmpty || closing != nil
       let count = slots.wait(milliseconds: isDueAtOnce ? 0 : waitMilliseconds())
-      workspace.turnMicroseconds = Clock.monotonicMicroseconds
+      workspace.beginTurn(microseconds: Clock.monotonicMicroseconds)
       now = workspace.turnMicroseconds / 1000
       turns.pipelined = 0
       workspace.setWallClock(milliseconds: Clock.wall)

@@ -61,8 +61,7 @@ final class LoopNetwork {
   /// connections that left another way are closed, and exchanges whose address is gone end.
   func take(_ change: NetworkMonitor.Change, _ worker: Worker) {
     paths.take(change.view)
-    worker.workspace.link = change.view.state.status
-    worker.workspace.own = change.view.own
+    worker.workspace.setNetwork(change.view.state.status, change.view.own)
     worker.routes.reopen()
     if change.shows { worker.forgetNames() }
     if change.isSettled { endWhatIsLost(worker) }

@@ -64,7 +64,7 @@ public struct Exchange: ~Copyable {
     tunnel.interior = origin.interior
     if origin.isLast { client.terms.insert(.isLast) }
     tunnel.isUnchecked = origin.tunnelIsUnchecked
-    record.reference = workspace.references.take()
+    record.reference = workspace.nextReference()
     record.client = origin.client
     record.wire = origin.wire
     client.address = origin.address

@@ -15,7 +15,7 @@ public struct Workspace: ~Copyable {
   public var request = RequestHead()
   public var response = ResponseHead()
   public var trailers = FieldSection()
-  public var references: ReferenceSource
+  private var references: ReferenceSource
   /// Nonces from origins.
   public var nonces = NonceMemory()
   /// Tools that check bodies.
@@ -26,18 +26,18 @@ public struct Workspace: ~Copyable {
   public let via: [UInt8]
   public let name: [UInt8]
   /// The kind of link that carries the machine's default route, maintained by the loop.
-  public var link = ReachabilityStatus.unknown
+  public private(set) var link = ReachabilityStatus.unknown
   /// What operators have allowed and denied for a time, maintained by the loop.
   public var temporary = TemporaryRules.none
   /// This machine's addresses, maintained by the loop.
-  public var own = OwnAddresses.unknown
+  public private(set) var own = OwnAddresses.unknown
   /// `Sun, 06 Nov 1994 08:49:37 GMT`, maintained by the loop.
   public private(set) var date: ByteBuffer
   private var dateSecond: Int64 = -1
   /// Milliseconds since 1970, maintained by the loop.
   public private(set) var wallMilliseconds: Int64 = 0
   /// Microseconds of the monotonic clock at the beginning of the loop's turn, maintained by the loop.
-  public var turnMicroseconds: Int64 = 0
+  public private(set) var turnMicroseconds: Int64 = 0
 
   public init(name: String, mark: ViaMark, references: ReferenceSource, heldBytes: ByteBudget = ByteBudget()) {
     self.heldBytes = heldBytes
@@ -46,6 +46,17 @@ public struct Workspace: ~Copyable {
     self.references = references
     date = ByteBuffer()
   }
+
+  /// The machine's network, as the loop learns of it.
+  public mutating func setNetwork(_ link: ReachabilityStatus, _ own: OwnAddresses) {
+    self.link = link
+    self.own = own
+  }
+
+  /// A turn of the loop begins at this time of the monotonic clock.
+  public mutating func beginTurn(microseconds: Int64) { turnMicroseconds = microseconds }
+
+  mutating func nextReference() -> Reference { references.take() }
 
   public mutating func setWallClock(milliseconds: Int64) {
     wallMilliseconds = milliseconds

@@ -55,40 +55,40 @@ public final class Question: Sendable {
   }
 }
 
-extension ByteBuffer {
-  /// Members of a JSON object, each preceded by a comma.
-  mutating func append(_ advice: Advice) {
-    append(",\"reason\":\"")
-    append(advice.reason.rawValue)
-    append("\"")
-    if let question = advice.question {
-      append(",\"ask\":\"")
-      append(question.rawValue)
-      append("\"")
+extension Advice {
+  /// Writes members of a JSON object, each preceded by a comma.
+  func writeMembers(to out: inout ByteBuffer) {
+    out.append(",\"reason\":\"")
+    out.append(reason.rawValue)
+    out.append("\"")
+    if let question {
+      out.append(",\"ask\":\"")
+      out.append(question.rawValue)
+      out.append("\"")
     }
-    if let contact = advice.contact {
-      append(",\"contact\":")
-      append(json: contact)
+    if let contact {
+      out.append(",\"contact\":")
+      out.append(json: contact)
     }
-    if let rule = advice.rule {
-      append(",\"allow\":")
-      append(json: rule)
+    if let rule {
+      out.append(",\"allow\":")
+      out.append(json: rule)
     }
   }
 
-  /// Lines for people, each preceded by a line end.
-  mutating func append(textOf advice: Advice) {
-    append("\nreason: ")
-    append(advice.reason.rawValue)
-    if let contact = advice.contact {
-      append("\nask: ")
-      append(contact)
+  /// Writes lines for people, each preceded by a line end.
+  func writeLines(to out: inout ByteBuffer) {
+    out.append("\nreason: ")
+    out.append(reason.rawValue)
+    if let contact {
+      out.append("\nask: ")
+      out.append(contact)
     }
-    if let rule = advice.rule {
-      append("\nThis rule would allow it:")
+    if let rule {
+      out.append("\nThis rule would allow it:")
       for line in rule.split(separator: "\n") {
-        append("\n  ")
-        append(String(line))
+        out.append("\n  ")
+        out.append(String(line))
       }
     }
   }

@@ -133,7 +133,7 @@ struct ProblemWriter {
     out.append(problem.kind.errorType)
     out.append("\",\"nsurlError\":")
     out.append(integer: problem.kind.row.nsurlError)
-    if let advice = problem.advice { out.append(advice) }
+    if let advice = problem.advice { advice.writeMembers(to: &out) }
     if problem.violations.isEmpty, let difference = problem.difference {
       out.append(",\"expected\":")
       out.append(json: difference.expected)
@@ -182,7 +182,7 @@ struct ProblemWriter {
       out.append("\nrule: ")
       out.append(rule)
     }
-    if let advice = problem.advice { out.append(textOf: advice) }
+    if let advice = problem.advice { advice.writeLines(to: &out) }
     if let upstream = problem.upstream {
       out.append("\nupstream: ")
       out.append(decimal: UInt64(upstream.status))
