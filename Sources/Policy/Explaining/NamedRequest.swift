@@ -3,7 +3,6 @@
 
 import Bytes
 import HTTP1
-import Reachability
 
 /// The facts of a request that a policy can be asked about.
 public struct NamedRequest: Sendable {

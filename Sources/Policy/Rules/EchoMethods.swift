@@ -24,11 +24,6 @@ extension RequestPolicy {
   }
 }
 
-extension Route {
-  /// Whether a parent is sent credentials, which come back if it is the last recipient (Max-Forwards).
-  var carriesSecret: Bool { parent?.credentials != nil }
-}
-
 extension Policy {
   /// Whether the response to an echo method would contain a secret of the rule.
   func carriesSecret(_ decision: Decision) -> Bool {

@@ -150,7 +150,7 @@ public final class Policy: Sendable {
   /// For requests that no rule matches: [defaults.response]; nil: responses are not checked.
   public let defaultResponse: ResponseSerialization?
   /// For requests that no rule matches: `answer` of [defaults.response].
-  let defaultAnswer: SubstituteAnswer?
+  private let defaultAnswer: SubstituteAnswer?
   /// Every security policy that can apply to a request, each digest once, the default first.
   public let securityPolicies: [SecurityPolicy]
   /// The most bytes that the edits of any one rule add to a head.
@@ -166,7 +166,7 @@ public final class Policy: Sendable {
   /// Whether a request may have to be refused because nothing is stored for it.
   public let mayRefuseToLoad: Bool
   /// Whether a rule has time-outs of its own.
-  let rulesHaveTimeouts: Bool
+  private let rulesHaveTimeouts: Bool
   /// Every route that a rule lists and that has a table, each once, in the order of the rules.
   public let routes: [Route]
 

@@ -79,6 +79,9 @@ public struct Route: Hashable, Sendable {
   /// `direct`, or the parent as `http://proxy.office.example:3128`; contains no credentials.
   public var via: String { parent.map { "\($0.kind.rawValue)://\($0.authority)" } ?? "direct" }
 
+  /// Whether the parent is sent credentials, which come back if it is the last recipient (Max-Forwards).
+  var carriesSecret: Bool { parent?.credentials != nil }
+
   /// "direct", which rules may list without a table of that name, and which a rule without `route` uses.
   public static let direct = Route(name: "direct")
 
