@@ -69,7 +69,7 @@ public struct HistoryKind: Hashable, Sendable {
   var hasWholeMethod: Bool { (self[.method]?.utf8.count ?? 0) < Self.mostMethodBytes }
   public var port: UInt16? { self[.port].flatMap { UInt16($0) } }
 
-  /// See longestLoggedMethod of Session, which this module does not know.
+  /// See ExchangeRecord.longestMethod of Session, which this module does not know.
   private static let mostMethodBytes = 32
 
   public static let allowed = "allow"

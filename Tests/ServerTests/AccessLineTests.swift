@@ -16,9 +16,9 @@ import Transport
     text.append("GEThttps://a.example/xapplication/json; charset=\"utf-8\"")
     var record = ExchangeRecord()
     record.reference = Reference(value: 0)
-    record.method = 0..<3
-    record.target = 3..<22
-    record.status = 502
+    record.text.method = 0..<3
+    record.text.target = 3..<22
+    record.answer.status = 502
     change(&record)
     let client = SocketAddress(high: 0, low: 0x7f00_0001, port: 4711, isIPv4: true)
     let line = AccessLine(
@@ -29,28 +29,28 @@ import Transport
   }
 
   private static func everything(_ record: inout ExchangeRecord) {
-    record.client = LocalClient(userID: 1001, user: "kiosk", cgroup: ["system.slice", "till.service"])
-    record.program = "/usr/bin/odd name"
-    record.credential = ProxyCredential(userAndPassword: Array("ci:secret".utf8))
-    record.decision = Decision(verdict: .allow, reason: .rule, rule: 0)
+    record.sender.client = LocalClient(userID: 1001, user: "kiosk", cgroup: ["system.slice", "till.service"])
+    record.sender.program = "/usr/bin/odd name"
+    record.sender.credential = ProxyCredential(userAndPassword: Array("ci:secret".utf8))
+    record.ruled.decision = Decision(verdict: .allow, reason: .rule, rule: 0)
     record.outcome = .problem(.unacceptableContentType)
-    record.finding = Finding(
+    record.found.finding = Finding(
       "expected content type application/json, seen text/html",
       Difference(expected: "application/json", seen: "text/html"))
-    record.serializer = "json"
-    record.route = "direct"
-    record.upstream = IPAddress(ipv4: 0xc000_0201)
-    record.upstreamPort = 443
-    record.wire = .http2
-    record.upstreamWire = .http11
-    record.cache = .revalidated
-    record.isReused = true
-    record.assurance = .exact
-    record.upstreamStatus = 200
-    record.upstreamType = 22..<55
-    record.bytesIn = 7
-    record.bytesOut = 8
-    record.tlsMicroseconds = 3_007
+    record.answer.serializer = "json"
+    record.way.route = "direct"
+    record.way.upstream = IPAddress(ipv4: 0xc000_0201)
+    record.way.upstreamPort = 443
+    record.sender.wire = .http2
+    record.way.upstreamWire = .http11
+    record.answer.cache = .revalidated
+    record.way.isReused = true
+    record.way.assurance = .exact
+    record.answer.upstreamStatus = 200
+    record.text.upstreamType = 22..<55
+    record.traffic.bytesIn = 7
+    record.traffic.bytesOut = 8
+    record.times.tlsMicroseconds = 3_007
   }
 
   @Test func everyFactIsAMember() {
@@ -114,8 +114,8 @@ import Transport
     var settings = SecurityPolicy.Settings()
     settings.pinSet = PinSet(name: "bank")
     var record = ExchangeRecord()
-    record.decision = Decision(verdict: .allow, reason: .defaultAllow, rule: nil)
-    record.assurance = assurance
+    record.ruled.decision = Decision(verdict: .allow, reason: .defaultAllow, rule: nil)
+    record.way.assurance = assurance
     let line = AccessLine(
       of: record, rule: nil, by: Policy(defaultSecurity: SecurityPolicy(settings)),
       client: SocketAddress(high: 0, low: 1, port: 2, isIPv4: true), totalMicroseconds: 0)

@@ -13,9 +13,9 @@ import Testing
     let policy = Policy(rules: [Rule(name: "pay\"ments", location: place)])
     var statistics = Statistics(policy)
     var record = ExchangeRecord()
-    record.decision = Decision(verdict: .allow, reason: .rule, rule: 0)
-    record.begunWall = 1_000
-    record.bytesOut = 1536
+    record.ruled.decision = Decision(verdict: .allow, reason: .rule, rule: 0)
+    record.times.begunWall = 1_000
+    record.traffic.bytesOut = 1536
     statistics.note(record, rule: "pay\"ments", isTunnel: false, microseconds: 12_000)
     record.outcome = .problem(.pinMismatch)
     statistics.note(record, rule: "pay\"ments", isTunnel: false, microseconds: 1_500_000)

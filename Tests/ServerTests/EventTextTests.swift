@@ -92,9 +92,9 @@ import Transport
     var text = ByteBuffer()
     text.append("GEThttp://a.example/\"")
     var record = ExchangeRecord()
-    record.method = 0..<3
-    record.target = 3..<text.count
-    record.decision = Decision(verdict: .deny, reason: .ruleDenies, rule: 0)
+    record.text.method = 0..<3
+    record.text.target = 3..<text.count
+    record.ruled.decision = Decision(verdict: .deny, reason: .ruleDenies, rule: 0)
     let line = AccessLine(rule: "no\"ads", client: Self.client, totalMicroseconds: 0, place: "/p.toml:3")
     let members = line.valuesOfBeginning(record, text.bytes)
     var written = ByteBuffer()
@@ -124,12 +124,12 @@ import Transport
     text.append("GEThttp://a.example/application/json")
     text.append(0xff)
     var record = ExchangeRecord()
-    record.method = 0..<3
-    record.target = 3..<20
-    record.upstreamType = 20..<text.count
-    record.connectMicroseconds = 12_345
-    record.isRetried = true
-    record.status = 200
+    record.text.method = 0..<3
+    record.text.target = 3..<20
+    record.text.upstreamType = 20..<text.count
+    record.times.connectMicroseconds = 12_345
+    record.way.isRetried = true
+    record.answer.status = 200
     let line = AccessLine(rule: "r", client: Self.client, totalMicroseconds: 1_000_007, pins: "p")
     var written = ByteBuffer()
     line.writeMembers(record, text.bytes, to: &written)
@@ -141,8 +141,8 @@ import Transport
     arguments: [(nil, nil), (7, nil), (7, 1 << 40)] as [(UInt64?, UInt64?)])
   func howFarItIs(_ expectedIn: UInt64?, _ expectedOut: UInt64?) {
     var record = ExchangeRecord()
-    record.bytesIn = 5
-    record.bytesOut = 6
+    record.traffic.bytesIn = 5
+    record.traffic.bytesOut = 6
     let members = AdminResources.progress(
       record, rule: "r", expectedIn: expectedIn, expectedOut: expectedOut, ageMilliseconds: 501)
     func text(_ value: UInt64?) -> String { value.map { "\($0)" } ?? "null" }

@@ -18,9 +18,9 @@ import Transport
   ) throws -> (HistoryEntry, path: String, HistoryKind) {
     var record = ExchangeRecord()
     record.reference = Reference(value: 7)
-    record.method = 0..<target.lowerBound
-    record.target = target
-    record.begunWall = 1_000_000
+    record.text.method = 0..<target.lowerBound
+    record.text.target = target
+    record.times.begunWall = 1_000_000
     change(&record)
     let line = AccessLine(
       rule: "api", client: SocketAddress(high: 0, low: 0x7f00_0001, port: 4711, isIPv4: true),
@@ -35,23 +35,23 @@ import Transport
 
   @Test func everyFactHasItsWord() throws {
     let (entry, path, kind) = try Self.entry("GEThttps://a.example:8443/x/y", target: 3..<29) { record in
-      record.client = LocalClient(
+      record.sender.client = LocalClient(
         userID: 100_005, user: "kiosk", owners: [1000, 1001], cgroup: ["system.slice", "till.service"])
-      record.program = "/usr/bin/odd name"
-      record.credential = ProxyCredential(userAndPassword: Array("ci:secret".utf8))
-      record.decision = Decision(verdict: .allow, reason: .rule, rule: 0)
+      record.sender.program = "/usr/bin/odd name"
+      record.sender.credential = ProxyCredential(userAndPassword: Array("ci:secret".utf8))
+      record.ruled.decision = Decision(verdict: .allow, reason: .rule, rule: 0)
       record.outcome = .problem(.unacceptableContentType)
-      record.violation = .unacceptableStatus
-      record.report = .denied
-      record.route = "direct"
-      record.upstream = IPAddress(ipv4: 0xc000_0201)
-      record.wire = .http2
-      record.cache = .revalidated
-      record.assurance = .exact
-      record.link = .wifi
-      record.status = 502
-      record.bytesIn = 7
-      record.bytesOut = 8
+      record.answer.violation = .unacceptableStatus
+      record.found.report = .denied
+      record.way.route = "direct"
+      record.way.upstream = IPAddress(ipv4: 0xc000_0201)
+      record.sender.wire = .http2
+      record.answer.cache = .revalidated
+      record.way.assurance = .exact
+      record.ruled.link = .wifi
+      record.answer.status = 502
+      record.traffic.bytesIn = 7
+      record.traffic.bytesOut = 8
     }
     #expect(
       entry.numbers

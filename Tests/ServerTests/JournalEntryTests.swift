@@ -23,8 +23,8 @@ import Transport
     text.append(method)
     text.append(target)
     var record = ExchangeRecord()
-    record.method = 0..<method.utf8.count
-    record.target = record.method.upperBound..<text.count
+    record.text.method = 0..<method.utf8.count
+    record.text.target = record.text.method.upperBound..<text.count
     change(&record)
     let client = SocketAddress(high: 0, low: 0x7f00_0001, port: 4711, isIPv4: true)
     let line = AccessLine(rule: nil, client: client, totalMicroseconds: 12_000)
@@ -59,11 +59,11 @@ import Transport
   @Test func aRequestIsFoundByItsFields() throws {
     let entries = Self.access("GET", "http://Shop.Example:8080/a?b") { record in
       record.reference = Reference(value: 0)
-      record.status = 200
-      record.bytesIn = 7
-      record.bytesOut = 1 << 40
-      record.upstream = IPAddress(ipv4: 0xc000_0201)
-      record.upstreamPort = 8080
+      record.answer.status = 200
+      record.traffic.bytesIn = 7
+      record.traffic.bytesOut = 1 << 40
+      record.way.upstream = IPAddress(ipv4: 0xc000_0201)
+      record.way.upstreamPort = 8080
     }
     try #require(entries.count == 1)
     let message = "MESSAGE=000000 127.0.0.1:4711 GET http://Shop.Example:8080/a?b 200 outcome=done "
@@ -80,13 +80,14 @@ import Transport
 
   @Test func whoAskedByWhatRouteAndHowLongEachStepTookAreFields() throws {
     let entries = Self.access("GET", "http://shop.example/") { record in
-      record.client = LocalClient(userID: 1001, user: "kiosk", cgroup: ["system.slice", "till.service", "inner"])
-      record.route = "office"
-      record.upstream = IPAddress(ipv4: 0xc000_0201)
-      record.upstreamPort = 3128
-      record.isReused = true
-      record.nameMicroseconds = 3_250
-      record.firstByteMicroseconds = 0
+      record.sender.client = LocalClient(
+        userID: 1001, user: "kiosk", cgroup: ["system.slice", "till.service", "inner"])
+      record.way.route = "office"
+      record.way.upstream = IPAddress(ipv4: 0xc000_0201)
+      record.way.upstreamPort = 3128
+      record.way.isReused = true
+      record.times.nameMicroseconds = 3_250
+      record.times.firstByteMicroseconds = 0
     }
     try #require(entries.count == 1)
     for field in [
@@ -100,7 +101,7 @@ import Transport
 
   @Test func aUserWithoutANameIsANumberAndNoControlCharacterComesIntoTheMessage() throws {
     let entries = Self.access("GET", "http://shop.example/") { record in
-      record.client = LocalClient(userID: 61_184, user: nil, cgroup: ["a\u{1b}[31m.service"])
+      record.sender.client = LocalClient(userID: 61_184, user: nil, cgroup: ["a\u{1b}[31m.service"])
     }
     try #require(entries.count == 1)
     #expect(entries[0].contains("SALLYPORT_USER=61184"))

@@ -13,7 +13,7 @@ import Transport
     _ value: UInt32, _ text: String, isDenied: Bool = false, at wall: Int64 = 0, in recent: inout RecentDecisions
   ) {
     var record = ExchangeRecord()
-    record.begunWall = wall
+    record.times.begunWall = wall
     if isDenied { record.outcome = .problem(.denied) }
     record.reference = Reference(value: value)
     let bytes = Array(text.utf8)

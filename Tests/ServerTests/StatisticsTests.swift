@@ -14,11 +14,11 @@ import Testing
 
   private func record(_ rule: Int?, _ outcome: Outcome = .done) -> ExchangeRecord {
     var record = ExchangeRecord()
-    record.decision = Decision(verdict: .allow, reason: .rule, rule: rule)
+    record.ruled.decision = Decision(verdict: .allow, reason: .rule, rule: rule)
     record.outcome = outcome
-    record.bytesIn = 3
-    record.bytesOut = 5
-    record.begunWall = 7
+    record.traffic.bytesIn = 3
+    record.traffic.bytesOut = 5
+    record.times.begunWall = 7
     return record
   }
 

@@ -49,9 +49,9 @@ struct AskedSession: ~Copyable {
 
   var waits: Bool { session.exchange.awaitsOperator }
   var deadline: Int64 { session.deadline }
-  var reason: Decision.Reason? { session.exchange.record.decision?.reason }
-  var verdict: Decision.Verdict? { session.exchange.record.decision?.verdict }
-  var answeredBy: String? { session.exchange.record.answeredBy }
+  var reason: Decision.Reason? { session.exchange.record.ruled.decision?.reason }
+  var verdict: Decision.Verdict? { session.exchange.record.ruled.decision?.verdict }
+  var answeredBy: String? { session.exchange.record.ruled.answeredBy }
   var reference: String { session.exchange.record.reference.text }
   var toClient: String { String(decoding: outputs.toClient.array, as: UTF8.self) }
   var toUpstream: String { String(decoding: outputs.toUpstream.array, as: UTF8.self) }
@@ -176,7 +176,7 @@ private func isEnd(_ action: Action) -> Bool {
   @Test func whatIsNotEnforcedIsReported() {
     var asked = AskedSession(asking + "enforce = false\n")
     #expect(asked.says(get) == .connect)
-    let (waits, reason, report) = (asked.waits, asked.reason, asked.session.exchange.record.report)
+    let (waits, reason, report) = (asked.waits, asked.reason, asked.session.exchange.record.found.report)
     #expect(!waits && reason == .ruleWouldAsk && report == .unanswered)
   }
 

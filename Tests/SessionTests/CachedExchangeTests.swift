@@ -196,7 +196,7 @@ import Testing
     let text = setting.outputs.toClient.bytes.string
     #expect(text.hasPrefix("HTTP/1.1 200 OK\r\n") && text.contains("\r\nAge: 7\r\n"), "\(text)")
     #expect(text.contains("\r\nCache-Status: sallyport; hit; ttl=30\r\n"), "\(text)")
-    #expect(setting.session.exchange.record.cache == .hit)
+    #expect(setting.session.exchange.record.answer.cache == .hit)
   }
 
   @Test func theClientOfADeniedRequestIsToldNothingOfACache() {
@@ -218,7 +218,7 @@ import Testing
     setting.upstreamSays(ok)
     let text = setting.outputs.toClient.bytes.string
     #expect(text.contains("\r\nCache-Status: sallyport; fwd=uri-miss\r\n"), "\(text)")
-    #expect(setting.session.exchange.record.cache == .miss)
+    #expect(setting.session.exchange.record.answer.cache == .miss)
   }
 
   /// RFC 9211: each cache adds itself, and leaves what those before it have said.
@@ -246,7 +246,7 @@ import Testing
     setting.upstreamSays(ok)
     let text = setting.outputs.toClient.bytes.string
     #expect(!text.contains("Cache-Status"), "\(text)")
-    #expect(setting.session.exchange.record.cache == nil)
+    #expect(setting.session.exchange.record.answer.cache == nil)
   }
 
   /// A condition of the cache's own was answered in a way that says nothing: the client's request leaves after all.

@@ -22,17 +22,17 @@ import Testing
     #expect(entries.count == 1)
     let entry = entries[0]
     #expect(entry.text == "POST http://a.example:81/p")
-    #expect(entry.record.status == 200)
+    #expect(entry.record.answer.status == 200)
     #expect(entry.record.outcome == .done)
-    #expect(entry.record.begun == 1000)
-    #expect(entry.record.begunWall == 784_111_777_000)
-    #expect(entry.record.firstByteMicroseconds == 42_000)
-    #expect(entry.record.upstream == IPAddress(ipv4: 0xc000_0201))
-    #expect(entry.record.upstreamPort == 81)
-    #expect(entry.record.decision == Decision(verdict: .allow, reason: .defaultAllow, rule: nil))
-    #expect(!entry.record.isReused)
-    #expect(!entry.record.isRetried)
-    #expect(entry.record.bytesIn == 76 + 5)
+    #expect(entry.record.times.begun == 1000)
+    #expect(entry.record.times.begunWall == 784_111_777_000)
+    #expect(entry.record.times.firstByteMicroseconds == 42_000)
+    #expect(entry.record.way.upstream == IPAddress(ipv4: 0xc000_0201))
+    #expect(entry.record.way.upstreamPort == 81)
+    #expect(entry.record.ruled.decision == Decision(verdict: .allow, reason: .defaultAllow, rule: nil))
+    #expect(!entry.record.way.isReused)
+    #expect(!entry.record.way.isRetried)
+    #expect(entry.record.traffic.bytesIn == 76 + 5)
   }
 
   @Test func nothingOfAnExchangeIsLeftInTheNext() {
@@ -44,12 +44,12 @@ import Testing
         .client("x\r\n"),
       ], rules)
     #expect(entries.map(\.text) == ["GET http://a.example/x", "GET http://b.example/", ""])
-    #expect(entries.map(\.record.isRetried) == [true, false, false])
-    #expect(entries.map(\.record.decision?.rule) == [0, nil, nil])
-    #expect(entries.map(\.record.decision?.reason) == [.rule, .defaultAllow, nil])
-    #expect(entries.map { $0.record.upstream == nil } == [false, true, true])
-    #expect(entries.map(\.record.firstByteMicroseconds) == [5000, -1, -1])
-    #expect(entries.map(\.record.status) == [200, 502, 400])
+    #expect(entries.map(\.record.way.isRetried) == [true, false, false])
+    #expect(entries.map(\.record.ruled.decision?.rule) == [0, nil, nil])
+    #expect(entries.map(\.record.ruled.decision?.reason) == [.rule, .defaultAllow, nil])
+    #expect(entries.map { $0.record.way.upstream == nil } == [false, true, true])
+    #expect(entries.map(\.record.times.firstByteMicroseconds) == [5000, -1, -1])
+    #expect(entries.map(\.record.answer.status) == [200, 502, 400])
     #expect(entries.map(\.record.outcome) == [.done, .problem(.nameNotFound), .problem(.malformedRequest)])
     #expect(Set(entries.map(\.record.reference)).count == 3)
   }
@@ -97,7 +97,7 @@ import Testing
   }
 
   @Test func aReusedConnectionIsRecorded() {
-    #expect(Self.entries([.client(get), .reused, .upstream(ok)])[0].record.isReused)
+    #expect(Self.entries([.client(get), .reused, .upstream(ok)])[0].record.way.isReused)
   }
 
   @Test(arguments: [
@@ -136,9 +136,9 @@ import Testing
         .client(head("GET http://quiet.example/ HTTP/1.1", "Host: a")), .opened, .upstream(ok),
         .client(head("GET http://other.example/ HTTP/1.1", "Host: a")), .opened, .upstream(ok),
       ], rules)
-    #expect(entries.map(\.record.decision?.reason) == [.ruleWouldDeny, .ruleWouldDeny])
-    #expect(entries.map(\.record.decision?.rule) == [0, 1])
-    #expect(entries.map(\.record.status) == [200, 200])
+    #expect(entries.map(\.record.ruled.decision?.reason) == [.ruleWouldDeny, .ruleWouldDeny])
+    #expect(entries.map(\.record.ruled.decision?.rule) == [0, 1])
+    #expect(entries.map(\.record.answer.status) == [200, 200])
   }
 
   @Test func everyOutcomeButSuccessHasAWord() {

@@ -23,7 +23,7 @@ import Testing
     let rooms = ExchangeRooms()
     var setting = Setting()
     var session = Session(policy: plainPolicy, in: rooms, now: 0)
-    #expect(session.room == nil && !session.exchange.isTunnel && session.exchange.record.status == 0)
+    #expect(session.room == nil && !session.exchange.isTunnel && session.exchange.record.answer.status == 0)
     #expect(session.room == nil, "looking at it takes none")
     Self.ask(&session, &setting)
     #expect(session.room != nil && session.exchange.isConnecting)

@@ -96,9 +96,9 @@ import Testing
         "CONNECT a.example:8443", "GET https://a.example:8443/x", "GET https://a.example:8443/z", "OPTIONS *",
         "GET https://a.example:8443/shut/",
       ])
-    #expect(stage.entries.map(\.record.status) == [200, 200, 200, 200, 403])
-    #expect(stage.entries.map { $0.record.decision?.rule } == [3, 3, 3, 3, 0])
-    #expect(stage.entries.map(\.record.assurance) == [nil, .exact, .exact, .exact, nil])
+    #expect(stage.entries.map(\.record.answer.status) == [200, 200, 200, 200, 403])
+    #expect(stage.entries.map { $0.record.ruled.decision?.rule } == [3, 3, 3, 3, 0])
+    #expect(stage.entries.map(\.record.way.assurance) == [nil, .exact, .exact, .exact, nil])
   }
 
   // MARK: Which host

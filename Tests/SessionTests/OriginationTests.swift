@@ -85,8 +85,8 @@ import Testing
       .client(head("GET https://b.example/y HTTP/1.1", "Host: b.example")), .opened, .upstream(ok),
     ])
     #expect(stage.entries.map(\.text) == ["GET http://a.example:80/x", "GET https://b.example/y"])
-    #expect(stage.entries.map(\.record.upstreamPort) == [443, 443])
-    #expect(stage.entries.map(\.record.assurance) == [.exact, .exact])
+    #expect(stage.entries.map(\.record.way.upstreamPort) == [443, 443])
+    #expect(stage.entries.map(\.record.way.assurance) == [.exact, .exact])
   }
 
   @Test func aKeptConnectionThatIsDeadIsReplacedByOneUnderTLS() {

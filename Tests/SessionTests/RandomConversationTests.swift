@@ -144,7 +144,7 @@ import Testing
     #expect(whole.faults.isEmpty, "\(whole.faults)\n\(transcript)")
     let count = exchanges.count + (way == .intercepted ? 1 : 0)
     #expect(whole.entries.map(\.record.outcome) == Array(repeating: .done, count: count), "\(transcript)")
-    #expect(whole.entries.filter { $0.record.assurance == .exact }.count == (way == .plain ? 0 : exchanges.count))
+    #expect(whole.entries.filter { $0.record.way.assurance == .exact }.count == (way == .plain ? 0 : exchanges.count))
     #expect(
       Self.contents(transcript, ">")
         == exchanges.map { shown(octets($0.requestContent), atMost: 9999) }.joined())
@@ -200,7 +200,7 @@ import Testing
         let transcript = stage.play(happenings)
         #expect(stage.faults.isEmpty, "\(split): \(stage.faults)\n\(transcript)")
         // Whoever was not answered has left, or was broken off within an answer.
-        for entry in stage.entries where entry.record.status == 0 {
+        for entry in stage.entries where entry.record.answer.status == 0 {
           #expect(entry.record.outcome == .clientLeft, "\(split)\n\(transcript)")
         }
       }

@@ -189,7 +189,7 @@ import Testing
       }
       #expect(!ending.keepsUpstream)
       #expect(
-        setting.session.exchange.record.status == 507
+        setting.session.exchange.record.answer.status == 507
           && setting.session.exchange.record.outcome == .problem(.spoolFailed))
       let spools = setting.session.exchange.spools
       #expect(!spools)
@@ -204,7 +204,7 @@ import Testing
     let due = setting.session.deadline
     #expect(due == 1000 + setting.session.exchange.ruling.timeouts.bodyStallMilliseconds)
     _ = setting.session.timedOut(now: due, &setting.workspace, &setting.outputs)
-    #expect(setting.session.exchange.record.status == 507)
+    #expect(setting.session.exchange.record.answer.status == 507)
   }
 
   @Test func anUploadOfAnHourIsNotTooSlow() {

@@ -153,7 +153,7 @@ final class Stage {
     if session.exchange.isConnecting { words.append("connecting") }
     if session.exchange.isTunnel { words.append("tunnel") }
     if session.exchange.isInTunnel { words.append("in-tunnel") }
-    if session.exchange.mayRetry { words.append("may-retry") }
+    if session.exchange.upstream.carrier.contains(.mayRetry) { words.append("may-retry") }
     if session.exchange.keepsReplay { words.append("keeps-replay") }
     if session.exchange.awaitsOnlyUpstream { words.append("awaits-only-upstream") }
     if session.exchange.awaitsResponseHead { words.append("awaits-response-head") }
@@ -340,10 +340,10 @@ final class Stage {
     var buffer = ByteBuffer()
     session.exchange.record.reference.write(to: &buffer)
     let reference = buffer.bytes.string
-    if session.exchange.record.begun != 0, !references.contains(reference) {
+    if session.exchange.record.times.begun != 0, !references.contains(reference) {
       references.append(reference)
       let text = outputs.text.array
-      toClient.method = String(decoding: text[session.exchange.record.method], as: UTF8.self)
+      toClient.method = String(decoding: text[session.exchange.record.text.method], as: UTF8.self)
     }
   }
 
@@ -417,7 +417,7 @@ final class Stage {
     let isClean = ending.keepsUpstream && upstreamInput.isEmpty && !upstreamHasEnded
     var outcome = session.exchange.record.outcome.token.map { " \($0)" } ?? ""
     if case .tunnelFaultReported = session.exchange.record.outcome { outcome += ", reported" }
-    var line = "end (\(session.exchange.record.status)\(outcome)): client \(ending.client)"
+    var line = "end (\(session.exchange.record.answer.status)\(outcome)): client \(ending.client)"
     if let toUpstream {
       line += isClean ? ", upstream kept" : ", upstream closed"
       if toUpstream.isWithinMessage {
@@ -426,11 +426,11 @@ final class Stage {
       }
       faults += toUpstream.breaches
     }
-    if let assurance = session.exchange.record.assurance, assurance != .none { line += ", assurance \(assurance)" }
+    if let assurance = session.exchange.record.way.assurance, assurance != .none { line += ", assurance \(assurance)" }
     lines.append(line)
     let text = outputs.text.array
-    let method = String(decoding: text[session.exchange.record.method], as: UTF8.self)
-    let target = String(decoding: text[session.exchange.record.target], as: UTF8.self)
+    let method = String(decoding: text[session.exchange.record.text.method], as: UTF8.self)
+    let target = String(decoding: text[session.exchange.record.text.target], as: UTF8.self)
     session.exchange.noteWhole(now: now)
     entries.append(Entry(record: session.exchange.record, text: method.isEmpty ? "" : "\(method) \(target)"))
     checkBoundary(ending)
@@ -474,14 +474,16 @@ final class Stage {
   }
 
   private func checkRecord() {
-    if session.exchange.record.bytesOut != UInt64(sent) {
-      faults.append("the record counts \(session.exchange.record.bytesOut) bytes to the client, \(sent) were sent")
+    if session.exchange.record.traffic.bytesOut != UInt64(sent) {
+      faults.append(
+        "the record counts \(session.exchange.record.traffic.bytesOut) bytes to the client, \(sent) were sent")
     }
     // A head that was refused for what is missing has been looked at and not taken.
-    if session.exchange.record.bytesIn != UInt64(taken),
-      session.exchange.record.bytesIn != UInt64(taken + clientInput.count)
+    if session.exchange.record.traffic.bytesIn != UInt64(taken),
+      session.exchange.record.traffic.bytesIn != UInt64(taken + clientInput.count)
     {
-      faults.append("the record counts \(session.exchange.record.bytesIn) bytes of the client, \(taken) were taken")
+      faults.append(
+        "the record counts \(session.exchange.record.traffic.bytesIn) bytes of the client, \(taken) were taken")
     }
   }
 

@@ -107,7 +107,7 @@ import Testing
       let again = TunnelState(
         session.exchange, client: state.client, host: state.host, text: setting.outputs.text.bytes)
       #expect(again == state)
-      #expect(session.exchange.record.decision?.rule == 0)
+      #expect(session.exchange.record.ruled.decision?.rule == 0)
     }
   }
 
@@ -131,7 +131,7 @@ import Testing
     let session = Session(
       resuming: state, policy: Self.rules, in: ExchangeRooms(), now: 9000, &setting.workspace, &setting.outputs)
     #expect(session.exchange.ruling.rule == nil && session.exchange.ruleName == "gone")
-    #expect(session.exchange.record.decision == Decision(verdict: .allow, reason: .rule, rule: nil))
+    #expect(session.exchange.record.ruled.decision == Decision(verdict: .allow, reason: .rule, rule: nil))
   }
 
   @Test func theTimeOfIdlenessIsThePolicysFromTheLastByteOn() {
@@ -154,7 +154,7 @@ import Testing
     let session = Session(
       resuming: state, policy: plainPolicy, in: ExchangeRooms(), now: 9000, &setting.workspace, &setting.outputs)
     #expect(session.deadline == 9000 + plainPolicy.configuration.timeouts.tunnelIdleMilliseconds)
-    #expect(session.exchange.record.begun == 9000)
+    #expect(session.exchange.record.times.begun == 9000)
   }
 
   /// Bytes go both ways, and the ends come as they come in any tunnel.
@@ -174,7 +174,7 @@ import Testing
     #expect(half == .closeOtherWrite)
     let whole = session.exchange.upstreamEnded(.closed, now: 9003, &setting.workspace, &setting.outputs)
     #expect(whole == .end(Ending(client: .close, keepsUpstream: false)))
-    #expect(session.exchange.record.outcome == .done && session.exchange.record.bytesIn == 3)
+    #expect(session.exchange.record.outcome == .done && session.exchange.record.traffic.bytesIn == 3)
   }
 
   @Test func anEndThatCameBeforeIsNotAwaitedAgain() {

@@ -39,8 +39,8 @@ import Testing
 
   @Test func aResponseThatBeginsTooLate() throws {
     let record = try record([.client(get), .opened, .pass(2001), .upstream(ok)])
-    #expect(record.outcome == .done && record.report == .responseTimeout)
-    let finding = try #require(record.finding)
+    #expect(record.outcome == .done && record.found.report == .responseTimeout)
+    let finding = try #require(record.found.finding)
     #expect(
       finding.detail == "The rule, were it enforced, would have ended the exchange: its response_header is 2000 ms, "
         + "and it took 2001 ms.")
@@ -61,16 +61,16 @@ import Testing
       .upstream("k"),
     ]
     let record = try record(events)
-    #expect(record.outcome == .done && record.report == .exchangeTimeout)
-    #expect(try #require(record.finding).detail.contains("its timeout is 5000 ms, and it took 5100 ms"))
+    #expect(record.outcome == .done && record.found.report == .exchangeTimeout)
+    #expect(try #require(record.found.finding).detail.contains("its timeout is 5000 ms, and it took 5100 ms"))
   }
 
   @Test func aTunnelThatRests() throws {
     let record = try record([
       .client(connect), .opened, .pass(2001), .upstream("x"), .clientEnds, .upstreamEnds,
     ])
-    #expect(record.outcome == .done && record.report == .exchangeTimeout)
-    #expect(try #require(record.finding).detail.contains("tunnel_idle"))
+    #expect(record.outcome == .done && record.found.report == .exchangeTimeout)
+    #expect(try #require(record.found.finding).detail.contains("tunnel_idle"))
   }
 
   /// What an exchange is marked with stands apart: this one leaves for a target, and its end is late by a sweep's time.
@@ -86,7 +86,7 @@ import Testing
     let stage = Stage(enforced, .whole)
     _ = stage.play([.client(get), .opened, .upstream(Self.long + "o"), .pass(2001), .upstream("k")])
     let record = try #require(stage.entries.last).record
-    #expect(record.outcome == .done && record.report == nil && record.finding == nil)
+    #expect(record.outcome == .done && record.found.report == nil && record.found.finding == nil)
   }
 
   @Test func whatKeepsTheTimesIsNotReported() throws {
@@ -100,7 +100,7 @@ import Testing
   @Test func theTimesOfAllStillHold() throws {
     let record = try record([.client(get), .opened, .timeOut])
     #expect(record.outcome == .problem(.responseTimeout))
-    #expect(record.finding?.detail.contains("within 10000 ms") ?? false)
+    #expect(record.found.finding?.detail.contains("within 10000 ms") ?? false)
     #expect(Self.trial().timeouts(of: 0).connectMilliseconds == 60_000)
     #expect(Self.trial(true).timeouts(of: 0).responseHeaderMilliseconds == 2000)
   }

@@ -119,7 +119,7 @@ import Testing
     #expect(stage.faults == [])
     #expect(transcript.hasSuffix("end (200): client close, upstream closed, assurance probe"), "\(transcript)")
     #expect(!transcript.contains("judge"))
-    #expect(stage.entries.map(\.record.bytesIn) == [UInt64(octets(connect).count + hello.count)])
+    #expect(stage.entries.map(\.record.traffic.bytesIn) == [UInt64(octets(connect).count + hello.count)])
   }
 
   @Test func theHelloMayComeWithCONNECT() {
@@ -202,7 +202,7 @@ import Testing
     let says = Self.hello("b.example") + octets("and more")
     _ = stage.play(Self.opened + [Self.client(says)])
     #expect(stage.faults == [])
-    #expect(stage.entries.map(\.record.bytesIn) == [UInt64(octets(connect).count + says.count)])
+    #expect(stage.entries.map(\.record.traffic.bytesIn) == [UInt64(octets(connect).count + says.count)])
   }
 
   @Test func anAddressIsAskedForWithoutAName() {

@@ -389,7 +389,7 @@ enum AdminResources {
       line.write(found.record, format, text: text, to: &out)
       if let explanation { out.append("\n\(explanation)") }
       // The author of a rule that denies meant it.
-      if found.record.decision?.reason != .ruleDenies, let rule = narrowestRule(for: found) {
+      if found.record.ruled.decision?.reason != .ruleDenies, let rule = narrowestRule(for: found) {
         out.append("\nThis rule would allow it:\n\(rule)")
       }
     }
@@ -398,10 +398,10 @@ enum AdminResources {
 
   /// The text of a rule that would allow what was refused; nil: no rule would, or it was not refused.
   private static func narrowestRule(for found: RecentDecision) -> String? {
-    guard let decision = found.record.decision, decision.verdict == .deny, decision.isMendable else { return nil }
+    guard let decision = found.record.ruled.decision, decision.verdict == .deny, decision.isMendable else { return nil }
     let connect = decision.rule.flatMap { found.policy.rules[$0].connect }
     guard let request = AskedRequest(found) else { return nil }
-    let url = found.text.span.extracting(found.record.target).string
+    let url = found.text.span.extracting(found.record.text.target).string
     guard case .success(let named) = NamedRequest.read(method: request.method, url: url) else { return nil }
     return request.rule(connect: connect, path: request.isTunnel ? nil : named.path).map {
       decision.placed($0.text, before: found.rule)
@@ -412,15 +412,15 @@ enum AdminResources {
   /// beginning is known.
   private static func explanation(of found: RecentDecision) -> Explanation? {
     let record = found.record
-    guard record.decision != nil, !record.target.isEmpty, !record.isTextCut else { return nil }
+    guard record.ruled.decision != nil, !record.text.target.isEmpty, !record.text.isCut else { return nil }
     let text = found.text.span
     let request = NamedRequest.read(
-      method: text.extracting(record.method).string, url: text.extracting(record.target).string)
+      method: text.extracting(record.text.method).string, url: text.extracting(record.text.target).string)
     guard case .success(let request) = request else { return nil }
     var explanation = Explanation(
-      by: found.policy, of: request, Asker(found.sender, link: record.link, wall: record.begunWall),
+      by: found.policy, of: request, Asker(found.sender, link: record.ruled.link, wall: record.times.begunWall),
       atMost: mostPassedOver)
-    switch record.decision?.reason {
+    switch record.ruled.decision?.reason {
     case .temporaryDeny:
       explanation.note = "An operator\(operatorText(record)) denied such requests for a time, before any rule."
     case .temporaryAllow:
@@ -431,7 +431,7 @@ enum AdminResources {
   }
 
   private static func operatorText(_ record: borrowing ExchangeRecord) -> String {
-    record.answeredBy.map { " (\($0))" } ?? ""
+    record.ruled.answeredBy.map { " (\($0))" } ?? ""
   }
 
   // MARK: Parts

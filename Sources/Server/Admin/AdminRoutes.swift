@@ -1,5 +1,6 @@
-// The resources of the admin API, a row each: which type of AdminResourceSet answers. The rows define the names in each query, the rights, 405 and Allow,
-// OPTIONS, and `GET /v1`, which lists them. A test compares sallyport-admin(7) with them (test_manual.py).
+// The resources of the admin API, a row each: which type of AdminResourceSet answers. The rows define the names in each
+// query, the rights, 405 and Allow, OPTIONS, and `GET /v1`, which lists them. A test compares sallyport-admin(7) with
+// them (test_manual.py).
 //
 // Tests: AdminRoutesTests, test_admin_socket.py.
 

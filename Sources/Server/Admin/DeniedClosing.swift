@@ -52,10 +52,10 @@ extension Session {
     guard isInExchange else { return nil }
     let record = exchange.record
     // Of a tunnel that an earlier process opened, it is not known who has shown what.
-    if let credential = record.credential, !worker.policy.configuration.proxy.accepts(credential) { return "it" }
-    guard record.decision != nil, !record.target.isEmpty,
+    if let credential = record.sender.credential, !worker.policy.configuration.proxy.accepts(credential) { return "it" }
+    guard record.ruled.decision != nil, !record.text.target.isEmpty,
       case .success(let request) = NamedRequest.read(
-        method: text.string(record.method), url: text.string(record.target))
+        method: text.string(record.text.method), url: text.string(record.text.target))
     else { return nil }
     let method = Array(request.method.utf8)
     let path = Array(request.path.utf8)
@@ -71,7 +71,9 @@ extension Session {
       return decider
     }
     let own = worker.workspace.own
-    guard record.route == nil || record.route == Route.direct.name, let address = record.upstream else { return nil }
+    guard record.way.route == nil || record.way.route == Route.direct.name, let address = record.way.upstream else {
+      return nil
+    }
     return worker.policy.denyingBlock(address, rule: decision.rule, isOwn: { own.contains($0) }).map { _ in "it" }
   }
 }

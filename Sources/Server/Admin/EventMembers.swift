@@ -15,7 +15,7 @@ extension AdminResources {
     func number(_ value: UInt64?) -> JSONText { value.map { .number(Int(clamping: $0)) } ?? .null }
     return [
       ("ref", .string(record.reference.text)), ("rule", rule.map { .string($0) } ?? .null),
-      ("bytes_in", number(record.bytesIn)), ("bytes_out", number(record.bytesOut)),
+      ("bytes_in", number(record.traffic.bytesIn)), ("bytes_out", number(record.traffic.bytesOut)),
       ("expected_in", number(expectedIn)), ("expected_out", number(expectedOut)),
       ("age_ms", .number(Int(max(0, ageMilliseconds)))),
     ]

@@ -153,17 +153,18 @@ extension OpenConnection {
     var text = ""
     var target = ""
     if isOpen {
-      target = conversation.outputs.text.string(record.target)
-      let method = conversation.outputs.text.string(record.method)
-      text = record.target.isEmpty ? method : "\(method) \(target)"
+      target = conversation.outputs.text.string(record.text.target)
+      let method = conversation.outputs.text.string(record.text.method)
+      text = record.text.target.isEmpty ? method : "\(method) \(target)"
     }
     self.init(
       client: conversation.peer, state: isTunnel ? .tunnel : isOpen ? .request : .idle, text: text,
       reference: isOpen ? record.reference : nil, rule: isOpen ? conversation.session.exchange.ruleName : nil,
-      upstream: record.upstream.map { SocketAddress($0, port: record.upstreamPort) },
-      user: isOpen ? record.client : nil, program: isOpen ? record.program : nil,
-      destination: NamedOrigin(target), wire: record.wire, upstreamWire: record.upstreamWire,
-      decision: isOpen ? record.decision : nil, bytesIn: record.bytesIn, bytesOut: record.bytesOut,
-      ageMilliseconds: isOpen ? now - record.begun : nil)
+      upstream: record.way.upstream.map { SocketAddress($0, port: record.way.upstreamPort) },
+      user: isOpen ? record.sender.client : nil, program: isOpen ? record.sender.program : nil,
+      destination: NamedOrigin(target), wire: record.sender.wire, upstreamWire: record.way.upstreamWire,
+      decision: isOpen ? record.ruled.decision : nil, bytesIn: record.traffic.bytesIn,
+      bytesOut: record.traffic.bytesOut,
+      ageMilliseconds: isOpen ? now - record.times.begun : nil)
   }
 }

@@ -45,7 +45,7 @@ extension CancelSelection {
 
   /// The host that the client names, where a `target` leads elsewhere.
   private static func askedHost(_ conversation: Conversation) -> String? {
-    let target = conversation.outputs.text.string(conversation.session.exchange.record.target)
+    let target = conversation.outputs.text.string(conversation.session.exchange.record.text.target)
     guard case .success(let request) = NamedRequest.read(method: "GET", url: target) else { return nil }
     return request.host.bytes.span.string
   }

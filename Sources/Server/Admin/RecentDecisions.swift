@@ -22,7 +22,7 @@ struct RecentDecision: Sendable {
   let text: [UInt8]
 
   /// Milliseconds since 1970, by the clock at its beginning, as in the log.
-  var endedWall: Int64 { record.begunWall + totalMicroseconds / 1000 }
+  var endedWall: Int64 { record.times.begunWall + totalMicroseconds / 1000 }
 
   /// What the log says of it besides the record.
   var line: AccessLine {
@@ -30,7 +30,9 @@ struct RecentDecision: Sendable {
   }
 
   var sender: Sender {
-    Sender(client: record.client, address: IPAddress(client), proxyUser: record.proxyUser, program: record.program)
+    Sender(
+      client: record.sender.client, address: IPAddress(client), proxyUser: record.sender.proxyUser,
+      program: record.sender.program)
   }
 
   /// Merges what several loops remember: the newest `limit`, newest first.

@@ -198,9 +198,9 @@ struct AskingResources {
     }
     guard let found, let request = AskedRequest(found) else {
       let detail = "no question waits under this reference, and no loop remembers a request of it"
-      return refusal(404, detail + (found?.record.isTextCut ?? false ? " whole: it was too long" : ""))
+      return refusal(404, detail + (found?.record.text.isCut ?? false ? " whole: it was too long" : ""))
     }
-    let rule = found.record.decision?.rule.map { found.policy.rules[$0] }
+    let rule = found.record.ruled.decision?.rule.map { found.policy.rules[$0] }
     let lasting = lifetime ?? rule?.ask.rememberMilliseconds ?? AskTerms().rememberMilliseconds
     if lasting == 0 {
       return refusal(409, "the rule remembers no answer, and the request is over; say how long with --for")
@@ -225,7 +225,7 @@ struct AskingResources {
     guard let rule = request.temporaryRule(.allow, id: 0, since: 0, until: .max, by: ""), let named = found.named,
       TemporaryRules([rule]).rule(for: named, of: found.sender, by: policy, wall: Clock.wall) == nil
     else { return nil }
-    let outcome = found.record.decision?.rule.map { "rule '\(found.policy.rules[$0].name)'" } ?? "the policy"
+    let outcome = found.record.ruled.decision?.rule.map { "rule '\(found.policy.rules[$0].name)'" } ?? "the policy"
     return "a temporary permission would change nothing: it is for what no rule decides, and \(outcome) decides this"
   }
 
@@ -273,7 +273,7 @@ struct AskingResources {
       let detail = "no question waits under this reference, and no loop remembers a request of it that a rule can name"
       return wantsText ? .text(detail + "\n", status: 404) : .problem(404, detail)
     }
-    let rule = found.record.decision?.rule.map { found.policy.rules[$0] }
+    let rule = found.record.ruled.decision?.rule.map { found.policy.rules[$0] }
     return self.rule(request, action, rule?.connect, wantsText: wantsText)
   }
 
@@ -329,9 +329,9 @@ extension AskedRequest {
 extension RecentDecision {
   /// What was asked; nil if that is not known whole.
   fileprivate var named: NamedRequest? {
-    guard record.decision != nil, !record.target.isEmpty, !record.isTextCut,
+    guard record.ruled.decision != nil, !record.text.target.isEmpty, !record.text.isCut,
       case .success(let named) = NamedRequest.read(
-        method: text.span.extracting(record.method).string, url: text.span.extracting(record.target).string)
+        method: text.span.extracting(record.text.method).string, url: text.span.extracting(record.text.target).string)
     else { return nil }
     return named
   }

@@ -31,7 +31,7 @@ struct OperatorQuestion {
       worker: worker.index, slot: slot, generation: worker.generation(slot), exchange: exchange.record.reference.value)
     let (asked, answer) = worker.shared.desk.ask(
       OpenQuestion(
-        reference: exchange.record.reference.text, request: question.request, program: exchange.record.program,
+        reference: exchange.record.reference.text, request: question.request, program: exchange.record.sender.program,
         rule: rule.name, place: rule.place, connect: rule.connect, terms: rule.ask, asker: asker,
         wall: worker.workspace.wallMilliseconds), waiter)
     if let answer { return .answered(answer) }

@@ -60,7 +60,7 @@ extension Caching {
       CacheKey(
         url: url, added: exchange.addedQueryBytes(outputs),
         rule: exchange.ruling.rule.map { Self.identity(of: $0, fields, anchors: anchors) } ?? [], owner: owner ?? ""),
-      url: shown, rule: exchange.ruling.rule?.name ?? "", head: Array(head.prefix(count)), isForeign: owner == nil)
+      url: shown, head: Array(head.prefix(count)), isForeign: owner == nil)
   }
 
   /// What tells the rule's answers from those of others: what it adds, and what clients say where it would have added

@@ -35,8 +35,6 @@ final class Caching {
   let key: CacheKey
   /// As the program asked for it.
   let url: [UInt8]
-  /// The name of the rule.
-  let rule: String
   /// The head as it leaves if the cache adds no condition.
   let head: [UInt8]
   /// The rule stores nothing: the request may only invalidate what others have stored.
@@ -58,14 +56,13 @@ final class Caching {
   var sharing: SharedFetch
 
   init(
-    _ cache: SharedCache, _ request: CacheRequest, _ key: CacheKey, url: [UInt8], rule: String, head: [UInt8],
+    _ cache: SharedCache, _ request: CacheRequest, _ key: CacheKey, url: [UInt8], head: [UInt8],
     isForeign: Bool
   ) {
     self.cache = cache
     self.request = request
     self.key = key
     self.url = url
-    self.rule = rule
     self.head = head
     self.isForeign = isForeign
     sharing = SharedFetch(key, of: cache)

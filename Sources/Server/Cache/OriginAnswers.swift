@@ -16,6 +16,8 @@ struct OriginAnswer {
   let headBytes: Int
   /// The name of the host that gives it.
   let host: String
+  /// The name of the rule that stores it.
+  let rule: String
   /// A certificate passes only because nothing is enforced. Once it is, the store would go on serving the answer.
   let isDoubtful: Bool
 }
@@ -125,7 +127,7 @@ extension Caching {
     guard let head = head(status: answer.status, reason: reason, answer, worker) else { return nil }
     let file = cache.disk?.newFile()
     return Storing(
-      answer: stored(head, Content(announced: announced, spills: file != nil), file: file, host: answer.host))
+      answer: stored(head, Content(announced: announced, spills: file != nil), file: file, by: answer))
   }
 
   /// nil: such an answer must not be stored.
@@ -137,9 +139,10 @@ extension Caching {
   }
 
   private func stored(
-    _ head: StoredHead, _ content: Content, part: StoredPart? = nil, file: UInt64?, host: String
+    _ head: StoredHead, _ content: Content, part: StoredPart? = nil, file: UInt64?, by origin: OriginAnswer
   ) -> StoredAnswer {
-    StoredAnswer(key: key, url: url, host: host, rule: rule, head, content, part: part, file: file)
+    StoredAnswer(
+      key: key, url: url, host: origin.host, rule: origin.rule, head, content, part: part, file: file)
   }
 
   /// Stores a part: joined to a stored part if they meet, or else by itself.
@@ -158,13 +161,13 @@ extension Caching {
       return Storing(
         answer: stored(
           freshened(old.head, by: answer.fields, worker), content, part: count == total ? nil : oldPart, file: file,
-          host: answer.host),
+          by: answer),
         known: known, adopted: beginning.written > 0 ? old.file.map { ($0, beginning.written) } : nil)
     }
     let content = Content(announced: UInt64(range.bytes.count), spills: file != nil)
     return Storing(
       answer: stored(
-        head, content, part: StoredPart(offset: range.bytes.lowerBound, total: total), file: file, host: answer.host))
+        head, content, part: StoredPart(offset: range.bytes.lowerBound, total: total), file: file, by: answer))
   }
 
   /// Begins to store an answer: what fetches the rest of it.
@@ -192,9 +195,9 @@ extension Caching {
     return Presentation(of: storing.answer.head, for: request, length: length) == .whole
   }
 
-  /// Stores what passes, and returns what is reported of it. Nothing is left to fetch, so no one can be held up, and the
-  /// client gets the answer as if there were no store. A reader of its own and a second head would be more work than all
-  /// the rest.
+  /// Stores what passes, and returns what is reported of it. Nothing is left to fetch, so no one can be held up, and
+  /// the client gets the answer as if there were no store. A reader of its own and a second head would be more work
+  /// than all the rest.
   private func storeCopy(of content: Span<UInt8>, _ answer: StoredAnswer, _ worker: Worker) -> String {
     _ = answer.content.append(content)
     _ = answer.content.finish()

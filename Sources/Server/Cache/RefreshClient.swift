@@ -100,7 +100,7 @@ extension Caching {
   /// for.
   func refresh(_ answer: StoredAnswer, for conversation: Conversation, _ worker: Worker) {
     // Of a URL that is only known in part, no one can ask again.
-    guard !worker.isDraining, !conversation.session.exchange.record.isTextCut,
+    guard !worker.isDraining, !conversation.session.exchange.record.text.isCut,
       cache.with({ !$0.isFlying(answer.key) && $0.beginRefresh(answer.key) })
     else { return }
     Repetition(of: self, by: conversation).conversation(for: .refresh(answer.key), worker).begin(worker)

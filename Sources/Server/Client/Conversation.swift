@@ -11,10 +11,12 @@
 //
 // Interest in reading is dropped lazily: the registration changes only when an event comes that cannot be used.
 //
-// `@exclusivity(unchecked)` marks two kinds of variables, here, in Worker and in HTTP2Endpoint. The first are values
-// that do not refer to these classes and are passed no closure that does: a call that changes such a value cannot come
-// back to it, so no two accesses overlap. The others are references, which are only loaded and stored. The checks at
-// run time cost a fifth of the instructions of a request, and could find nothing.
+// `@exclusivity(unchecked)` marks two kinds of variables, here, in Worker and in HTTP2Endpoint. The first are values:
+// a call that changes one must not come back to it, so that no two accesses overlap. Most cannot, because they do not
+// refer to these classes and are passed no closure that does. Those that are handed the worker (who the client is, the
+// search for an upstream, the question, the file, the account of held memory) only post messages, ask tables, and
+// return what the conversation has to do next. The others are references, which are only loaded and stored. The checks
+// at run time cost a fifth of the instructions of a request, and could find nothing.
 
 import Asking
 import Bytes

@@ -1,8 +1,8 @@
 // What a session asks of its conversation, most of all something that serves the exchange: a kept connection, a new one
 // that a connector opens, or a stored answer.
 //
-// `Caching` decides what the cache does, before a request leaves, when its answer begins and when none comes. Here it is
-// done. Tests: Tests/EndToEndTests/test_cache.py.
+// `Caching` decides what the cache does, before a request leaves, when its answer begins and when none comes. Here it
+// is done. Tests: Tests/EndToEndTests/test_cache.py.
 
 import Bytes
 import Cache
@@ -54,7 +54,7 @@ extension Conversation {
     if goesOnForOthers(worker) { return }
     if session.exchange.awaitsOperator { return askOperator(worker) }
     if worker.storesAnswers, isAnsweredByCache(worker) { return }
-    let rule = session.exchange.record.decision?.rule
+    let rule = session.exchange.record.ruled.decision?.rule
     let routes = worker.routes.list(of: rule, live)
     let destination = search.destination(of: session.exchange, live, worker)
     if !fresh, !session.exchange.isTunnel {
@@ -97,7 +97,7 @@ extension Conversation {
   /// has not waited is sent as if there were no proxy. `hasEarly`: the upstream has already sent bytes, which would be
   /// taken for the response to the next request.
   private func leavesQueue(_ upstream: Upstream, hasEarly: Bool = false, _ worker: Worker) -> Bool {
-    let hasWaited = worker.workspace.turnMicroseconds > session.exchange.record.begunMicroseconds
+    let hasWaited = worker.workspace.turnMicroseconds > session.exchange.record.times.begunMicroseconds
     guard hasWaited || clientSide.isHalfClosed, hasLeft(worker) else { return false }
     if session.exchange.isTunnel || hasEarly {
       worker.upstreams.close(upstream, worker)
@@ -138,7 +138,7 @@ extension Conversation {
       mine.pair(with: other)
     }
     // What was found out about the destination itself says more than a parent's certificate.
-    if let report = upstream.report, !report.isOfParent || session.exchange.record.report == nil {
+    if let report = upstream.report, !report.isOfParent || session.exchange.record.found.report == nil {
       session.exchange.noteReport(report.kind, report.finding, isForgiven: report.isForgiven)
     }
     if !isSent { caching?.sent(worker) }
@@ -303,8 +303,8 @@ extension Conversation {
     return serve(stored, result, detail: detail, worker)
   }
 
-  /// A stored answer stands in for an upstream that was reached, but does not answer as it should. Returns whether there
-  /// is one. `isForAll`: those that wait for the fetch get it too, otherwise they ask for themselves.
+  /// A stored answer stands in for an upstream that was reached, but does not answer as it should. Returns whether
+  /// there is one. `isForAll`: those that wait for the fetch get it too, otherwise they ask for themselves.
   func cacheStandsInForSilence(_ detail: String, isForAll: Bool = true, _ worker: Worker) -> Bool {
     guard let caching, session.exchange.awaitsFinalHead, let stored = caching.standInForSilence(worker) else {
       return false
@@ -333,7 +333,8 @@ extension Conversation {
       if worker.workspace.response.isInformational { return false }
       let answer = OriginAnswer(
         status: worker.workspace.response.status, fields: MessageFields(worker.workspace.response.fields, input.bytes),
-        headBytes: headBytes, host: search.destination?.name ?? "", isDoubtful: line.isDoubtful)
+        headBytes: headBytes, host: search.destination?.name ?? "",
+        rule: session.exchange.ruling.rule?.name ?? "", isDoubtful: line.isDoubtful)
       let terms = CacheFetch.Terms(worker.workspace.response, session.exchange.ruling.timeouts, limits)
       if case .resumption(let fetch) = errand {
         caching.awaitsHead = false
@@ -470,7 +471,7 @@ extension Conversation {
     caching.sharing.leave(as: Content.Reader(worker, slot: slot), worker)
     caching.end(
       refused: session.exchange.record.refusedItsAnswer, from: upstream?.stream.carried as? StoredStream,
-      session.exchange.record.cache)
+      session.exchange.record.answer.cache)
     guard caching.sharing.leads != nil else { return }
     if session.exchange.record.outcome == .clientLeft, caching.awaitsHead, let line = upstream,
       inputs.fromUpstream.isEmpty, outputs.toUpstream.isEmpty, caching.sharing.hasFollowers
@@ -481,7 +482,7 @@ extension Conversation {
     }
     // What ended the first request alone, an operator, the policy or its own limits, says nothing about the others.
     if case .problem(let kind) = session.exchange.record.outcome, kind.isAboutDestination,
-      let detail = session.exchange.record.finding?.detail
+      let detail = session.exchange.record.found.finding?.detail
     {
       caching.sharing.end(.failed(UpstreamFailure(kind, detail)), worker)
     } else {

@@ -108,12 +108,12 @@ extension Conversation {
         begun += 1
       }
       if isShort || session.exchange.client.heldOverdraft > 0 { prepareToHold(worker) }
-      let isUndecided = session.exchange.record.decision == nil
+      let isUndecided = session.exchange.record.ruled.decision == nil
       let step = session.clientReceived(
         input.bytes, now: worker.now, policy: live.policy, &worker.workspace, &outputs)
       input.consume(step.consumed)
       if session.exchange.holdsBody || held.bytes > 0 { accountHeld(worker) }
-      if isUndecided, session.exchange.record.decision != nil {
+      if isUndecided, session.exchange.record.ruled.decision != nil {
         session.exchange.tellBeginning(text: outputs.text, client: peer, worker)
       }
       switch step.action {

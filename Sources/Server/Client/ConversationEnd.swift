@@ -1,5 +1,5 @@
-// How an exchange of a conversation ends, or the conversation itself: by its own peers, by the proxy, or because another
-// process goes on with it.
+// How an exchange of a conversation ends, or the conversation itself: by its own peers, by the proxy, or because
+// another process goes on with it.
 
 import Bytes
 import Policy
@@ -171,7 +171,7 @@ extension Conversation {
 
   /// Whether too little is known of the request to decide it again: it does not go on.
   var cannotBeDecided: Bool {
-    ending == nil && !hasNoClient && session.isInExchange && session.exchange.record.isTextCut
+    ending == nil && !hasNoClient && session.isInExchange && session.exchange.record.text.isCut
   }
 
   /// What denies its exchange or its tunnel by the policy in force: see `Session.denial`.

@@ -1,5 +1,5 @@
-// What is known about who answers at the other end of an exchange, and how certificates that are visible in a tunnel are
-// judged.
+// What is known about who answers at the other end of an exchange, and how certificates that are visible in a tunnel
+// are judged.
 
 import Bytes
 import Policy
@@ -15,11 +15,13 @@ extension Exchange {
   }
 
   /// That for TLS inside its tunnel.
-  func tunnelSecurity(_ live: LivePolicy) -> OriginSecurity { live.security(ruling.security, enforces: ruling.enforces) }
+  func tunnelSecurity(_ live: LivePolicy) -> OriginSecurity {
+    live.security(ruling.security, enforces: ruling.enforces)
+  }
 
   func assurance(of upstream: Upstream, _ live: LivePolicy) -> Assurance? {
     if verifiesTunnel {
-      return tunnelSecurity(live).looksAtCertificates && !record.isForgiven ? .probe : .sni
+      return tunnelSecurity(live).looksAtCertificates && !record.found.isForgiven ? .probe : .sni
     }
     // After the parent, a request in absolute-form is in the clear, however the parent was reached.
     if upstream.way.parent != nil { return nil }

@@ -14,7 +14,7 @@ struct UpstreamSearch {
   /// yet.
   mutating func destination(of exchange: borrowing Exchange, _ live: LivePolicy, _ worker: Worker) -> Destination {
     if let destination { return destination }
-    let routes = worker.routes.list(of: exchange.record.decision?.rule, live)
+    let routes = worker.routes.list(of: exchange.record.ruled.decision?.rule, live)
     let found = worker.upstreams.acquire(
       worker.workspace.decisions.host, port: exchange.upstream.port, exchange.originSecurity(live),
       by: worker.routes.firstOpen(routes, now: worker.now))

@@ -179,7 +179,7 @@ struct ClientIdentity {
   /// The same client, for a conversation that is no connection of its own: it is not counted.
   var uncounted: ClientIdentity {
     var other = ClientIdentity(claimant)
-    other.facts = facts.subtracting([.counted, .left])
+    other.facts = facts.subtracting(.counted)
     return other
   }
 }

@@ -184,8 +184,8 @@ struct IdlestClients {
 struct HeldAccount {
   private(set) var bytes = 0
 
-  /// By how much the next bytes may exceed the memory that is left. Even if everything is taken, the client gets what is
-  /// left of its share if others have more than theirs. They give it back in the next turn.
+  /// By how much the next bytes may exceed the memory that is left. Even if everything is taken, the client gets what
+  /// is left of its share if others have more than theirs. They give it back in the next turn.
   static func overdraft(of identity: Claimant, _ worker: Worker) -> Int {
     let limits = worker.policy.configuration.limits
     return worker.shared.heldShares.withLock { shares in

@@ -109,7 +109,7 @@ extension UpstreamPool {
   private static func keeper(for conversation: Conversation, _ policy: Policy, _ worker: Worker) -> Keeper {
     Keeper(
       claimant: policy.identity.asksForClient ? conversation.knownIdentity(worker) : nil,
-      proxyUser: policy.identity.namesProxyUsers ? conversation.session.exchange.record.proxyUser : nil)
+      proxyUser: policy.identity.namesProxyUsers ? conversation.session.exchange.record.sender.proxyUser : nil)
   }
 
   /// Whether another request may use an existing connection.

@@ -12,40 +12,40 @@ extension HistoryBatch {
   mutating func append(
     _ record: borrowing ExchangeRecord, _ line: borrowing AccessLine, text: Span<UInt8>
   ) {
-    let target = text.extracting(record.target)
+    let target = text.extracting(record.text.target)
     let origin = Self.originEnd(target)
     begin(
       HistoryNumbers(
         // By the clock at its beginning, so that the history and the log agree.
-        endedWall: record.begunWall + line.totalMicroseconds / 1000, reference: record.reference.value,
-        status: UInt16(clamping: record.status),
-        bytesIn: record.bytesIn, bytesOut: record.bytesOut,
+        endedWall: record.times.begunWall + line.totalMicroseconds / 1000, reference: record.reference.value,
+        status: UInt16(clamping: record.answer.status),
+        bytesIn: record.traffic.bytesIn, bytesOut: record.traffic.bytesOut,
         totalMicroseconds: line.totalMicroseconds),
       path: target.extracting(origin..<target.count))
     word(IPAddress(line.client))
-    word(record.client.flatMap { $0.isUserInDoubt && $0.userID == LocalClient.noUser ? nil : $0.userID })
-    word(record.client?.user)
-    if let client = record.client { word(client.owners, between: 0x2c) } else { word(nil as StaticString?) }
-    word(record.client?.outcome.rawValue)
-    word(record.client?.cgroupPath)
-    word(record.client?.unit)
-    word(record.program)
-    word(record.proxyUser)
-    word(text.extracting(record.method))
+    word(record.sender.client.flatMap { $0.isUserInDoubt && $0.userID == LocalClient.noUser ? nil : $0.userID })
+    word(record.sender.client?.user)
+    if let client = record.sender.client { word(client.owners, between: 0x2c) } else { word(nil as StaticString?) }
+    word(record.sender.client?.outcome.rawValue)
+    word(record.sender.client?.cgroupPath)
+    word(record.sender.client?.unit)
+    word(record.sender.program)
+    word(record.sender.proxyUser)
+    word(text.extracting(record.text.method))
     word(target.extracting(0..<origin))
-    word(record.link == .unknown ? nil : record.link.rawValue)
-    word(record.wire.rawValue)
+    word(record.ruled.link == .unknown ? nil : record.ruled.link.rawValue)
+    word(record.sender.wire.rawValue)
     word(line.rule)
     word(line.place)
-    word(record.decision?.verdict.rawValue)
-    word(record.decision?.reason.rawValue)
+    word(record.ruled.decision?.verdict.rawValue)
+    word(record.ruled.decision?.reason.rawValue)
     word(record.outcome.word)
-    word(record.violation?.token)
-    word(record.report?.token)
-    word(record.route)
-    word(record.upstream)
-    word(record.assurance?.rawValue)
-    word(record.cache?.rawValue)
+    word(record.answer.violation?.token)
+    word(record.found.report?.token)
+    word(record.way.route)
+    word(record.way.upstream)
+    word(record.way.assurance?.rawValue)
+    word(record.answer.cache?.rawValue)
   }
 
   /// Where the path begins in `https://a.example/path`; the end of `a.example:443`, and of anything without a path.

@@ -25,11 +25,11 @@ struct AccessLine {
   ) {
     switch format {
     case .json:
-      Self.writeTime(record.begunWall, &out)
+      Self.writeTime(record.times.begunWall, &out)
       write(record, JSONFacts(writesNulls: false), text.bytes, &out)
       out.append("}\n")
     case .text:
-      out.appendTimestamp(record.begunWall)
+      out.appendTimestamp(record.times.begunWall)
       out.append(" ")
       write(record, TextFacts(), text.bytes, &out)
       out.append("\n")
@@ -42,13 +42,13 @@ struct AccessLine {
   func writeMembers(
     _ record: borrowing ExchangeRecord, _ text: Span<UInt8>, wall: Int64? = nil, to out: inout ByteBuffer
   ) {
-    Self.writeTime(wall ?? record.begunWall, &out)
+    Self.writeTime(wall ?? record.times.begunWall, &out)
     write(record, JSONFacts(writesNulls: true), text, &out)
   }
 
   /// The same of an exchange in progress: what has been decided about it.
   func writeBeginning(_ record: borrowing ExchangeRecord, _ text: Span<UInt8>, to out: inout ByteBuffer) {
-    Self.writeTime(record.begunWall, &out)
+    Self.writeTime(record.times.begunWall, &out)
     let facts = JSONFacts(writesNulls: true)
     writeRequest(record, facts, text, &out)
     writeDecision(record, facts, &out)
@@ -80,32 +80,32 @@ struct AccessLine {
   func write(_ record: borrowing ExchangeRecord, _ facts: some FactWriter, _ text: Span<UInt8>, _ out: inout ByteBuffer)
   {
     writeRequest(record, facts, text, &out)
-    facts.number("status", UInt64(record.status), isBare: true, &out)
+    facts.number("status", UInt64(record.answer.status), isBare: true, &out)
     writeDecision(record, facts, &out)
     facts.word("outcome", record.outcome.word, &out)
-    facts.word("detail", record.finding?.detail, &out)
-    facts.word("expected", record.finding?.difference?.expected, &out)
-    facts.word("seen", record.finding?.difference?.seen, &out)
-    facts.word("report", record.report?.token, &out)
-    facts.word("violation", record.violation?.token, &out)
-    facts.word("serializer", record.serializer, &out)
-    facts.word("mended", record.mended.isEmpty ? nil : record.mended.text, &out)
-    facts.word("route", record.route, &out)
-    facts.address("upstream", record.upstream.map { SocketAddress($0, port: record.upstreamPort) }, &out)
-    facts.wire("upstream_protocol", record.upstreamWire, &out)
-    facts.token("cache", record.cache?.rawValue, &out)
-    facts.truth("reused", record.isReused, &out)
-    facts.truth("retried", record.isRetried, &out)
-    facts.token("assurance", record.assurance?.rawValue, &out)
+    facts.word("detail", record.found.finding?.detail, &out)
+    facts.word("expected", record.found.finding?.difference?.expected, &out)
+    facts.word("seen", record.found.finding?.difference?.seen, &out)
+    facts.word("report", record.found.report?.token, &out)
+    facts.word("violation", record.answer.violation?.token, &out)
+    facts.word("serializer", record.answer.serializer, &out)
+    facts.word("mended", record.answer.mended.isEmpty ? nil : record.answer.mended.text, &out)
+    facts.word("route", record.way.route, &out)
+    facts.address("upstream", record.way.upstream.map { SocketAddress($0, port: record.way.upstreamPort) }, &out)
+    facts.wire("upstream_protocol", record.way.upstreamWire, &out)
+    facts.token("cache", record.answer.cache?.rawValue, &out)
+    facts.truth("reused", record.way.isReused, &out)
+    facts.truth("retried", record.way.isRetried, &out)
+    facts.token("assurance", record.way.assurance?.rawValue, &out)
     facts.word("pins", pins, &out)
-    facts.number("upstream_status", record.upstreamStatus > 0 ? UInt64(record.upstreamStatus) : nil, &out)
-    facts.text("upstream_type", text.extracting(record.upstreamType), &out)
-    facts.number("bytes_in", record.bytesIn, &out)
-    facts.number("bytes_out", record.bytesOut, &out)
-    facts.milliseconds("name_ms", record.nameMicroseconds, &out)
-    facts.milliseconds("connect_ms", record.connectMicroseconds, &out)
-    facts.milliseconds("tls_ms", record.tlsMicroseconds, &out)
-    facts.milliseconds("first_byte_ms", record.firstByteMicroseconds, &out)
+    facts.number("upstream_status", record.answer.upstreamStatus > 0 ? UInt64(record.answer.upstreamStatus) : nil, &out)
+    facts.text("upstream_type", text.extracting(record.text.upstreamType), &out)
+    facts.number("bytes_in", record.traffic.bytesIn, &out)
+    facts.number("bytes_out", record.traffic.bytesOut, &out)
+    facts.milliseconds("name_ms", record.times.nameMicroseconds, &out)
+    facts.milliseconds("connect_ms", record.times.connectMicroseconds, &out)
+    facts.milliseconds("tls_ms", record.times.tlsMicroseconds, &out)
+    facts.milliseconds("first_byte_ms", record.times.firstByteMicroseconds, &out)
     facts.milliseconds("total_ms", max(0, totalMicroseconds), &out)
   }
 
@@ -114,27 +114,27 @@ struct AccessLine {
   ) {
     facts.reference("ref", record.reference, &out)
     facts.address("client", client, isBare: true, &out)
-    facts.text("method", text.extracting(record.method), isBare: true, &out)
-    facts.text("target", text.extracting(record.target), isBare: true, &out)
+    facts.text("method", text.extracting(record.text.method), isBare: true, &out)
+    facts.text("target", text.extracting(record.text.target), isBare: true, &out)
   }
 
   private func writeDecision(
     _ record: borrowing ExchangeRecord, _ facts: some FactWriter, _ out: inout ByteBuffer
   ) {
-    facts.wire("protocol", record.wire, &out)
-    if let client = record.client, client.user == nil {
+    facts.wire("protocol", record.sender.wire, &out)
+    if let client = record.sender.client, client.user == nil {
       facts.word("user", "\(client.userID)", &out)
     } else {
-      facts.word("user", record.client?.user, &out)
+      facts.word("user", record.sender.client?.user, &out)
     }
-    facts.word("unit", record.client?.unit, &out)
-    facts.word("program", record.program, &out)
-    facts.word("proxy_user", record.proxyUser, &out)
+    facts.word("unit", record.sender.client?.unit, &out)
+    facts.word("program", record.sender.program, &out)
+    facts.word("proxy_user", record.sender.proxyUser, &out)
     facts.word("rule", rule, &out)
     facts.word("place", place, &out)
-    facts.token("decision", record.decision?.verdict.rawValue, &out)
-    facts.token("reason", record.decision?.reason.rawValue, &out)
-    facts.word("answered_by", record.answeredBy, &out)
+    facts.token("decision", record.ruled.decision?.verdict.rawValue, &out)
+    facts.token("reason", record.ruled.decision?.reason.rawValue, &out)
+    facts.word("answered_by", record.ruled.answeredBy, &out)
   }
 }
 
@@ -146,9 +146,10 @@ extension AccessLine {
   ) {
     self.init(
       rule: rule, client: client, totalMicroseconds: totalMicroseconds,
-      place: record.decision?.rule.map { policy.rules[$0].place },
+      place: record.ruled.decision?.rule.map { policy.rules[$0].place },
       // Pins mean something only for a certificate that was checked.
-      pins: record.assurance == nil ? nil : record.decision.flatMap { policy.security(of: $0).settings.pinSet?.name })
+      pins: record.way.assurance == nil
+        ? nil : record.ruled.decision.flatMap { policy.security(of: $0).settings.pinSet?.name })
   }
 }
 

@@ -21,7 +21,8 @@ extension Exchange {
   /// The values by which a reader of events selects those of this exchange.
   var subject: EventSubject {
     EventSubject(
-      reference: record.reference.text, rule: ruleName, user: record.client?.user, userID: record.client?.userID)
+      reference: record.reference.text, rule: ruleName, user: record.sender.client?.user,
+      userID: record.sender.client?.userID)
   }
 
   /// The members that identify this exchange in its events.
@@ -90,7 +91,7 @@ extension Exchange {
   func tellBeginning(text: borrowing ByteBuffer, client: SocketAddress, _ worker: Worker) {
     guard worker.shared.events.wants(.begun) else { return }
     worker.shared.events.post(
-      .begun, about: subject, wall: record.begunWall,
+      .begun, about: subject, wall: record.times.begunWall,
       .beginning(decision(total: 0, text: text.bytes, client: client)))
   }
 
@@ -132,8 +133,8 @@ extension Exchange {
   private func tellEnd(_ total: Int64, text: borrowing ByteBuffer, client: SocketAddress, _ worker: Worker) {
     let events = worker.shared.events
     // A request refused before any rule was asked begins only now, for those who count beginnings and ends.
-    if record.decision == nil { tellBeginning(text: text, client: client, worker) }
-    let isViolation = record.violation != nil && events.wants(.violation)
+    if record.ruled.decision == nil { tellBeginning(text: text, client: client, worker) }
+    let isViolation = record.answer.violation != nil && events.wants(.violation)
     guard isViolation || events.wants(.finished) else { return }
     // The log gives the time when the exchange began; an event, the time when it happened.
     let wall = Clock.wall

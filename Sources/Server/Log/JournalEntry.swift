@@ -78,12 +78,12 @@ extension AccessLine {
     out.append(Self.priority(of: record).digit)
     out.append("\n")
     write(record, JournalFacts(), text, &out)
-    writeHost(text.extracting(record.target), &out)
+    writeHost(text.extracting(record.text.target), &out)
     out.append("\n")
   }
 
   private static func priority(of record: borrowing ExchangeRecord) -> JournalPriority {
-    record.outcome.token == nil && record.report == nil && record.violation == nil ? .information : .notice
+    record.outcome.token == nil && record.found.report == nil && record.answer.violation == nil ? .information : .notice
   }
 
   /// Only the host: the journal compares values byte by byte.

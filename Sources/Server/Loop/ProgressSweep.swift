@@ -55,7 +55,7 @@ struct ProgressSweep {
       }
       let record = conversation.session.exchange.record
       let age = record.microseconds(until: worker.now, worker.workspace.turnMicroseconds) / 1000
-      if tells(slot, record.reference, bytes: record.bytesIn &+ record.bytesOut, ageMilliseconds: age) {
+      if tells(slot, record.reference, bytes: record.traffic.bytesIn &+ record.traffic.bytesOut, ageMilliseconds: age) {
         conversation.session.exchange.tellProgress(ageMilliseconds: age, worker)
         room -= 1
       }

@@ -132,7 +132,7 @@ struct Statistics: Sendable {
   static let noRule = ""
 
   mutating func note(_ record: borrowing ExchangeRecord, rule name: String?, isTunnel: Bool, microseconds: Int64) {
-    let index = record.decision?.rule.map { $0 + 1 } ?? 0
+    let index = record.ruled.decision?.rule.map { $0 + 1 } ?? 0
     if index < names.count, names[index] == name ?? Self.noRule {
       Self.note(record, in: &inForce[index])
     } else {
@@ -140,21 +140,21 @@ struct Statistics: Sendable {
       Self.note(record, in: &retired[name ?? Self.noRule, default: RuleStatistics()])
     }
     if isTunnel { tunnels.note(microseconds: microseconds) } else { requests.note(microseconds: microseconds) }
-    if record.isRetried { retries += 1 }
+    if record.way.isRetried { retries += 1 }
     exchanges.client += 1
-    if record.wire == .http2 { http2.client += 1 }
-    guard let wire = record.upstreamWire else { return }
+    if record.sender.wire == .http2 { http2.client += 1 }
+    guard let wire = record.way.upstreamWire else { return }
     exchanges.upstream += 1
     if wire == .http2 { http2.upstream += 1 }
   }
 
   private static func note(_ record: borrowing ExchangeRecord, in counts: inout RuleStatistics) {
     if let token = record.outcome.token { counts.failed[token, default: 0] += 1 } else { counts.done += 1 }
-    if let violation = record.violation { counts.violations[violation.token.description, default: 0] += 1 }
-    if let report = record.report { counts.reports[report.token.description, default: 0] += 1 }
-    counts.bytesIn += record.bytesIn
-    counts.bytesOut += record.bytesOut
-    counts.lastWallMilliseconds = record.begunWall
+    if let violation = record.answer.violation { counts.violations[violation.token.description, default: 0] += 1 }
+    if let report = record.found.report { counts.reports[report.token.description, default: 0] += 1 }
+    counts.bytesIn += record.traffic.bytesIn
+    counts.bytesOut += record.traffic.bytesOut
+    counts.lastWallMilliseconds = record.times.begunWall
   }
 
   mutating func note(_ answer: NameAnswer) { lookUps[answer.token, default: 0] += 1 }

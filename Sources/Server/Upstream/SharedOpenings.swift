@@ -1,5 +1,6 @@
 // Connections that one connector opens for itself and others, and those that it has waited for: to a parent, and by way
-// of it to the destination. Which of them opens is decided by `SharedOpening`. Tests: SharedOpeningTests, test_http2.py.
+// of it to the destination. Which of them opens is decided by `SharedOpening`. Tests: SharedOpeningTests,
+// test_http2.py.
 
 import Upstream
 

@@ -51,8 +51,8 @@ extension WrittenHead {
 extension ExchangeRecord {
   /// What is recorded of a stored answer that is refused: it is not kept. Returns the value of Cache-Status.
   mutating func dropStored(_ cacheStatus: String) -> String {
-    if cache != .stored { return cacheStatus }
-    cache = .miss
+    if answer.cache != .stored { return cacheStatus }
+    answer.cache = .miss
     return String(cacheStatus.prefix { $0 != ";" })
   }
 

@@ -15,7 +15,8 @@
 //
 // This file has the state and the events. The way of a request is in RequestPath.swift, that of a response in
 // ResponsePath.swift, and how an exchange ends in ExchangeEnds.swift. What these decide by and write with are types of
-// their own: Ruling, ResponseCheck, RequestHeadWriter, ResponseHeadWriter, InspectedTunnel, HeldBody, ChallengedRequest.
+// their own: Ruling, ResponseCheck, RequestHeadWriter, ResponseHeadWriter, InspectedTunnel, HeldBody,
+// ChallengedRequest.
 //
 // Tested by playbooks in SessionTests: the whole conversation at once, byte by byte, and with trailing data.
 
@@ -65,18 +66,18 @@ public struct Exchange: ~Copyable {
     if origin.isLast { client.terms.insert(.isLast) }
     tunnel.isUnchecked = origin.tunnelIsUnchecked
     record.reference = workspace.nextReference()
-    record.client = origin.client
-    record.wire = origin.wire
+    record.sender.client = origin.client
+    record.sender.wire = origin.wire
     client.address = origin.address
-    record.program = origin.program
-    if origin.interior != nil { record.credential = origin.credential }
-    record.begun = now
-    record.begunMicroseconds = workspace.turnMicroseconds
-    record.begunWall = workspace.wallMilliseconds
+    record.sender.program = origin.program
+    if origin.interior != nil { record.sender.credential = origin.credential }
+    record.times.begun = now
+    record.times.begunMicroseconds = workspace.turnMicroseconds
+    record.times.begunWall = workspace.wallMilliseconds
   }
 
-  /// A tunnel of an earlier process, under this process's policy. Waiting bytes are in `outputs` again. It gets the pace
-  /// of the rule in force when the caller reports its link with `beginPace`.
+  /// A tunnel of an earlier process, under this process's policy. Waiting bytes are in `outputs` again. It gets the
+  /// pace of the rule in force when the caller reports its link with `beginPace`.
   init(
     resuming state: TunnelState, policy: Policy, now: Int64, _ workspace: inout Workspace, _ outputs: inout Outputs
   ) {
@@ -91,21 +92,23 @@ public struct Exchange: ~Copyable {
     if state.ends.contains(.clientEnded) { tunnel.ends.insert(.client) }
     if state.ends.contains(.upstreamEnded) { tunnel.ends.insert(.upstream) }
     if rule == nil { tunnel.formerRule = state.rule }
-    if let decision = record.decision { bodies.pacing = policy.request(of: decision).throttle.map { Pacing($0) } }
+    if let decision = record.ruled.decision { bodies.pacing = policy.request(of: decision).throttle.map { Pacing($0) } }
     outputs.resume(state, &workspace.pool)
   }
 
   // MARK: What it is
 
   /// What the policy says of it.
-  public var ruling: Ruling { Ruling(policy: policy, decision: record.decision) }
+  public var ruling: Ruling { Ruling(policy: policy, decision: record.ruled.decision) }
 
   /// The name of the rule that decided it, even if the policy in force no longer has it.
   public var ruleName: String? { ruling.rule?.name ?? tunnel.formerRule }
 
   /// The sender, as rules see it.
   public var sender: Sender {
-    Sender(client: record.client, address: client.address, proxyUser: record.proxyUser, program: record.program)
+    Sender(
+      client: record.sender.client, address: client.address, proxyUser: record.sender.proxyUser,
+      program: record.sender.program)
   }
 
   public var isTunnel: Bool { request.traits.contains(.isTunnel) || phase == .tunnel }
@@ -178,19 +181,19 @@ public struct Exchange: ~Copyable {
     return 0
   }
 
-  /// The final size of the request with its head, counted as in `record.bytesIn`; nil if unknown.
-  public var expectedBytesIn: UInt64? { isTunnel ? nil : request.progress.expectedBytes(after: record.bytesIn) }
+  /// The final size of the request with its head, counted as in `record.traffic.bytesIn`; nil if unknown.
+  public var expectedBytesIn: UInt64? { isTunnel ? nil : request.progress.expectedBytes(after: record.traffic.bytesIn) }
 
-  /// Likewise for the response and `record.bytesOut`. A held response may still become another one.
+  /// Likewise for the response and `record.traffic.bytesOut`. A held response may still become another one.
   public var expectedBytesOut: UInt64? {
-    isTunnel || bodies.held != nil ? nil : response.progress.expectedBytes(after: record.bytesOut)
+    isTunnel || bodies.held != nil ? nil : response.progress.expectedBytes(after: record.traffic.bytesOut)
   }
 
   /// The destination as the log names it, and the parent that the request was sent to.
   func peers(_ outputs: borrowing Outputs) -> PeerNames {
     PeerNames(
-      destination: outputs.text.bytes.extracting(record.target).string,
-      parent: upstream.parent.map { ($0, record.route ?? "-") })
+      destination: outputs.text.bytes.extracting(record.text.target).string,
+      parent: upstream.parent.map { ($0, record.way.route ?? "-") })
   }
 
   // MARK: Events of the client
@@ -261,22 +264,22 @@ public struct Exchange: ~Copyable {
     now: Int64, _ workspace: inout Workspace, _ outputs: inout Outputs
   ) -> Action {
     precondition(phase == .connecting, "an upstream was opened that nobody waits for")
-    record.assurance = request.traits.contains(.isTunnel) ? assurance ?? Assurance.none : assurance
-    record.upstream = address
-    record.upstreamPort = port
-    record.isReused = reused
-    record.route = way.route
+    record.way.assurance = request.traits.contains(.isTunnel) ? assurance ?? Assurance.none : assurance
+    record.way.upstream = address
+    record.way.upstreamPort = port
+    record.way.isReused = reused
+    record.way.route = way.route
     beginPace(on: way.link, now: now)
     if way.link == .wwan, !ruling.mayUseCellular {
-      record.report = .cellularNotAllowed
-      record.finding = Finding("The request left by a cellular link, which the policy does not allow it.")
+      record.found.report = .cellularNotAllowed
+      record.found.finding = Finding("The request left by a cellular link, which the policy does not allow it.")
     }
-    if let rule = record.decision?.rule,
+    if let rule = record.ruled.decision?.rule,
       policy.wouldDeny(address, rule: rule, isOwn: { way.leadsHome ? true : workspace.own.contains($0) })
     {
-      record.decision = Decision(verdict: .allow, reason: .ruleWouldDeny, rule: rule)
-      record.report = .addressDenied
-      record.finding = Finding("\(address) is an address that the rule denies.")
+      record.ruled.decision = Decision(verdict: .allow, reason: .ruleWouldDeny, rule: rule)
+      record.found.report = .addressDenied
+      record.found.finding = Finding("\(address) is an address that the rule denies.")
     }
     times.lastProgress = now
     if request.traits.contains(.isTunnel) {
@@ -286,7 +289,7 @@ public struct Exchange: ~Copyable {
     }
     phase = .exchanging
     if reused { upstream.carrier.insert(.isReused) } else { upstream.carrier.remove(.isReused) }
-    record.upstreamWire = way.wire
+    record.way.upstreamWire = way.wire
     if request.traits.contains(.isGRPC), way.wire == .http11 {
       return answer(peers(outputs).needsHTTP2, &workspace, &outputs)
     }
@@ -299,7 +302,7 @@ public struct Exchange: ~Copyable {
   /// Whether the request leaves on a stream and is short so far. An origin may refuse a stream before processing it,
   /// whatever the method, and then the request goes again.
   private func mayBeRefused(_ outputs: borrowing Outputs) -> Bool {
-    record.upstreamWire == .http2 && bodies.spooled == nil && (isRequestWhole || !pacesUpload)
+    record.way.upstreamWire == .http2 && bodies.spooled == nil && (isRequestWhole || !pacesUpload)
       && outputs.toUpstream.count <= UpstreamSide.longestReplay
   }
 
@@ -441,7 +444,7 @@ public struct Exchange: ~Copyable {
     // RFC 9112, 9.3.1: once, on a new connection. The method is idempotent and nothing came back, or nothing was
     // processed.
     upstream.carrier.remove([.mayRetry, .dropsRequest, .awaitsContinue])
-    record.isRetried = true
+    record.way.isRetried = true
     upstream.refusals += end.weightOfRefusal ?? 0
     workspace.pool.reclaim(&outputs.toUpstream)
     swap(&outputs.toUpstream, &outputs.replay)
@@ -455,7 +458,7 @@ public struct Exchange: ~Copyable {
   public mutating func clientForwarded(_ count: Int, now: Int64) {
     noteQuiet(until: now)
     times.lastProgress = now
-    record.bytesIn &+= UInt64(count)
+    record.traffic.bytesIn &+= UInt64(count)
     bodies.pacing?.upload?.spent(count, now: now)
     if phase == .exchanging {
       request.traits.insert(.bodyBegun)
@@ -465,7 +468,7 @@ public struct Exchange: ~Copyable {
 
   public mutating func upstreamForwarded(_ count: Int, now: Int64) {
     progressed(now: now)
-    record.bytesOut &+= UInt64(count)
+    record.traffic.bytesOut &+= UInt64(count)
     if phase == .exchanging { response.progress.moved(count) }
   }
 
@@ -485,28 +488,28 @@ public struct Exchange: ~Copyable {
 
   /// A parent is connected, by a route: its next message may be its last.
   public mutating func noteParent(_ address: IPAddress, port: UInt16, route: String) {
-    record.route = route
-    record.upstream = address
-    record.upstreamPort = port
+    record.way.route = route
+    record.way.upstream = address
+    record.way.upstreamPort = port
   }
 
   /// The route that was tried last gave no connection.
-  public mutating func noteRefused(route: String) { if record.route == nil { record.route = route } }
+  public mutating func noteRefused(route: String) { if record.way.route == nil { record.way.route = route } }
 
   public mutating func noteReport(_ kind: Problem.Kind, _ finding: Finding?, isForgiven: Bool) {
-    record.report = kind
-    record.finding = finding
-    record.isForgiven = isForgiven
+    record.found.report = kind
+    record.found.finding = finding
+    record.found.isForgiven = isForgiven
   }
 
   /// How long the name look-up, the connecting, and the TLS handshake took, in microseconds.
-  public mutating func noteNameTime(_ microseconds: Int64) { record.nameMicroseconds = microseconds }
+  public mutating func noteNameTime(_ microseconds: Int64) { record.times.nameMicroseconds = microseconds }
   public mutating func noteConnectTime(_ microseconds: Int64) {
-    record.connectMicroseconds = microseconds
+    record.times.connectMicroseconds = microseconds
     noteTime(microseconds / 1000, of: .connect)
   }
   public mutating func noteTLSTime(_ microseconds: Int64) {
-    record.tlsMicroseconds = microseconds
+    record.times.tlsMicroseconds = microseconds
     noteTime(microseconds / 1000, of: .tlsHandshake)
   }
 
@@ -515,7 +518,7 @@ public struct Exchange: ~Copyable {
   /// What the rule stores of its responses; nil: nothing, or this request is not cacheable: its credentials belong to a
   /// connection, or something in it depends on an earlier response of the origin.
   public var cacheRule: CacheRule? {
-    guard let decision = record.decision, let rule = policy.cache(of: decision), request.isForCache,
+    guard let decision = record.ruled.decision, let rule = policy.cache(of: decision), request.isForCache,
       !upstream.carrier.contains(.isBound), bodies.challenged == nil
     else { return nil }
     return rule
@@ -523,12 +526,12 @@ public struct Exchange: ~Copyable {
 
   /// Whether its success invalidates what is stored for its URL, under whichever rule (RFC 9111, 4.4).
   public func mayInvalidate(_ outputs: borrowing Outputs) -> Bool {
-    request.isForCache && !CachedExchange.isSafe(outputs.text.bytes.extracting(record.method))
+    request.isForCache && !CachedExchange.isSafe(outputs.text.bytes.extracting(record.text.method))
   }
 
   /// How many bytes at the end of the target are the parameters that the rule adds.
   public func addedQueryBytes(_ outputs: borrowing Outputs) -> Int {
-    let query = ruling.serialization?.query(for: outputs.text.bytes.extracting(record.method)) ?? []
+    let query = ruling.serialization?.query(for: outputs.text.bytes.extracting(record.text.method)) ?? []
     return query.isEmpty ? 0 : query.count + 1
   }
 
@@ -540,12 +543,12 @@ public struct Exchange: ~Copyable {
 
   /// The URL as the client asked for it, for people: without what the rule adds.
   public func shownURL(_ outputs: borrowing Outputs) -> [UInt8] {
-    outputs.text.bytes.extracting(record.target).array + request.query
+    outputs.text.bytes.extracting(record.text.target).array + request.query
   }
 
   /// The value of Cache-Status for the exchange (RFC 9211), without the name of the cache: `hit; ttl=30`.
   public mutating func noteCache(_ result: CacheResult?, status: String) {
-    record.cache = result
+    record.answer.cache = result
     response.cacheStatus = status
   }
 

@@ -88,7 +88,8 @@ struct ExchangeBodies: ~Copyable {
     toUpstream = held
   }
 
-  /// Writes a request that was challenged, and its body, again as sent without credentials; false: it is no longer kept.
+  /// Writes a request that was challenged, and its body, again as sent without credentials; false: it is no longer
+  /// kept.
   mutating func writeAgain(
     _ challenged: ChallengedRequest, _ progress: MessageProgress, _ carrier: inout CarrierTraits,
     workspace: inout Workspace, outputs: inout Outputs

@@ -91,7 +91,7 @@ extension Exchange {
   ) -> Problem {
     let (ruling, peers, isRequestDone) = (ruling, peers(outputs), request.progress == .done)
     if now >= times.exchangeDeadline {
-      let limit = times.exchangeDeadline - record.begun
+      let limit = times.exchangeDeadline - record.times.begun
       return Problem(.exchangeTimeout, "\(peers.destination) did not finish within the rule's \(limit) ms.")
     }
     if phase == .exchanging, upstreamIsFull || !outputs.toUpstream.isEmpty {
@@ -153,7 +153,7 @@ extension Exchange {
   /// The exchange is over. For a tunnel the rule's time counts only until it is open.
   public mutating func noteWhole(now: Int64) {
     guard response.traits.contains(.reportsTimes), !isTunnel else { return }
-    if let excess = ExceededTime(whole: now - record.begun, by: ruling.rule) { record.report(excess) }
+    if let excess = ExceededTime(whole: now - record.times.begun, by: ruling.rule) { record.report(excess) }
   }
 
   // MARK: Pace
@@ -223,7 +223,7 @@ extension Exchange {
   public var question: Question? { request.question }
 
   /// Whether an operator has to allow the request before anything is opened (action = "ask").
-  public var awaitsOperator: Bool { phase == .connecting && record.decision?.verdict == .ask }
+  public var awaitsOperator: Bool { phase == .connecting && record.ruled.decision?.verdict == .ask }
 
   /// The question has been put.
   public mutating func operatorAsked(now: Int64) {
@@ -237,7 +237,7 @@ extension Exchange {
     _ outputs: inout Outputs
   ) -> Action {
     precondition(awaitsOperator, "an answer that nobody waits for")
-    record.answeredBy = operatorName
+    record.ruled.answeredBy = operatorName
     if verdict == .allow {
       decideForOperator(.allow, .operatorAllows)
       times.operatorAllowed(now: now)
@@ -265,7 +265,7 @@ extension Exchange {
   }
 
   private mutating func decideForOperator(_ verdict: Decision.Verdict, _ reason: Decision.Reason) {
-    record.decision = Decision(verdict: verdict, reason: reason, rule: record.decision?.rule)
+    record.ruled.decision = Decision(verdict: verdict, reason: reason, rule: record.ruled.decision?.rule)
     times.operatorDeadline = .max
   }
 
@@ -297,7 +297,7 @@ extension Exchange {
     if awaitsOperator { decideForOperator(.deny, .ruleDenies) }
     // Its own rule, which is of the policy before, does not deny it: a rule before that one would change nothing.
     let advice = Advice(
-      reason: record.decision?.reason ?? .ruleDenies, contact: policy.configuration.proxy.contact, rule: nil,
+      reason: record.ruled.decision?.reason ?? .ruleDenies, contact: policy.configuration.proxy.contact, rule: nil,
       question: nil)
     let problem = Problem(.denied, "The policy has changed, and \(denial) denies this request now.", advice: advice)
     return end(.policyChanged, problem, &workspace, &outputs)
@@ -319,7 +319,7 @@ extension Exchange {
 
   /// The client did not get the last `count` bytes of its response.
   public mutating func clientMissed(_ count: Int, _ outcome: Outcome) {
-    record.bytesOut -= min(record.bytesOut, UInt64(count))
+    record.traffic.bytesOut -= min(record.traffic.bytesOut, UInt64(count))
     if count > 0, record.outcome == .done { record.outcome = outcome }
   }
 
@@ -340,7 +340,7 @@ extension Exchange {
   mutating func breakOff(_ outcome: Outcome) -> Action {
     endUploadPace()
     record.outcome = outcome
-    if !response.traits.contains(.hasBegun) { record.status = 0 }
+    if !response.traits.contains(.hasBegun) { record.answer.status = 0 }
     let showsCut = outcome != .clientLeft && response.showsCut
     return .end(Ending(client: showsCut ? .cut : .abort, keepsUpstream: false))
   }
@@ -357,7 +357,7 @@ extension Exchange {
     _ problem: Problem, bytesIn count: Int, _ workspace: inout Workspace, _ outputs: inout Outputs
   ) -> Action {
     request.progress = .head
-    record.bytesIn = UInt64(count)
+    record.traffic.bytesIn = UInt64(count)
     return answer(problem, &workspace, &outputs)
   }
 
@@ -365,14 +365,14 @@ extension Exchange {
   mutating func answer(_ problem: Problem, _ workspace: inout Workspace, _ outputs: inout Outputs) -> Action {
     let persists = client.terms.contains(.persists) && request.progress == .done
     record.outcome = .problem(problem.kind)
-    record.finding = Finding(problem)
+    record.found.finding = Finding(problem)
     response.cacheStatus = record.dropStored(response.cacheStatus)
     if problem.kind == .addressDenied {
-      record.decision = Decision(verdict: .deny, reason: .addressDenied, rule: record.decision?.rule)
+      record.ruled.decision = Decision(verdict: .deny, reason: .addressDenied, rule: record.ruled.decision?.rule)
     }
-    record.status = problem.status
+    record.answer.status = problem.status
     var problem = problem
-    if problem.advice == nil, record.decision?.verdict == .deny {
+    if problem.advice == nil, record.ruled.decision?.verdict == .deny {
       problem.advice = ruling.advice(on: request.question, isTunnel: request.traits.contains(.isTunnel))
     }
     phase = .exchanging
@@ -393,8 +393,8 @@ extension Exchange {
     return .end(Ending(client: persists ? .keep : .linger, keepsUpstream: keepsUpstream))
   }
 
-  /// The file in place of the problem's body, as long as there is memory for it. What a slow client has not received yet
-  /// counts like a held body: a thousand such clients would have a thousand copies.
+  /// The file in place of the problem's body, as long as there is memory for it. What a slow client has not received
+  /// yet counts like a held body: a thousand such clients would have a thousand copies.
   private mutating func substitute(for problem: Problem, _ workspace: borrowing Workspace) -> SubstituteAnswer? {
     guard client.answerForm != .grpc,
       let answer = ruling.substitute(for: problem, isTunnel: request.traits.contains(.isTunnel))
@@ -412,7 +412,7 @@ extension Exchange {
   ) -> Action {
     let persists =
       client.terms.contains(.persists) && !client.terms.contains(.isHTTP10) && request.progress == .done
-    record.status = 200
+    record.answer.status = 200
     phase = .exchanging
     workspace.pool.lend(&outputs.toClient, BufferPool.smallestBlock)
     let before = outputs.toClient.count
@@ -433,7 +433,7 @@ extension Exchange {
   }
 
   mutating func grantTunnel(_ workspace: inout Workspace, _ outputs: inout Outputs) {
-    record.status = 200
+    record.answer.status = 200
     workspace.pool.lend(&outputs.toClient, BufferPool.smallestBlock)
     let before = outputs.toClient.count
     outputs.toClient.append("HTTP/1.1 200 Connection established\r\n\r\n")
@@ -466,17 +466,17 @@ extension Exchange {
     _ verdict: InspectedTunnel.Verdict, _ bytes: Span<UInt8>, isClients: Bool, workspace: inout Workspace,
     outputs: inout Outputs
   ) -> Step {
-    if tunnel.inspected?.isKnownByName ?? false { record.assurance = .sni }
+    if tunnel.inspected?.isKnownByName ?? false { record.way.assurance = .sni }
     switch verdict {
     case .hold, .forward(count: 0): return Step(consumed: 0, action: .read)
     case .forward(let count): return Step(consumed: 0, action: .forward(count: count))
     case .judge: return Step(consumed: 0, action: .judge)
     case .end: return Step(consumed: bytes.count, action: endOfTunnel(.done))
     case .refuse(let fault):
-      if isClients { record.bytesIn &+= UInt64(bytes.count) }
+      if isClients { record.traffic.bytesIn &+= UInt64(bytes.count) }
       return Step(consumed: bytes.count, action: refuseTunnel(fault, &workspace, &outputs))
     case .report(let fault):
-      record.assurance = Assurance.none
+      record.way.assurance = Assurance.none
       tunnel.report(fault, &record)
     case .release: tunnel.inspected = nil
     }
@@ -503,7 +503,7 @@ extension Exchange {
     if let alert {
       workspace.pool.lend(&outputs.toClient, BufferPool.smallestBlock)
       outputs.toClient.append(alert.record)
-      record.bytesOut &+= UInt64(alert.record.count)
+      record.traffic.bytesOut &+= UInt64(alert.record.count)
     }
     return .end(Ending(client: .linger, keepsUpstream: false))
   }

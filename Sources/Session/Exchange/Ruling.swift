@@ -1,5 +1,5 @@
-// What the policy says of one exchange: the policy that was in force when its head arrived, and what it decided. After a
-// reload the exchange finishes with the same ruling.
+// What the policy says of one exchange: the policy that was in force when its head arrived, and what it decided. After
+// a reload the exchange finishes with the same ruling.
 
 import Bytes
 import HTTP1

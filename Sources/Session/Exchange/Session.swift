@@ -282,7 +282,7 @@ public struct Session: ~Copyable {
   /// rest.
   public mutating func exchangeEnded(now: Int64, keeps: Bool) {
     origin.interior = exchange.tunnel.interior
-    origin.credential = exchange.record.credential
+    origin.credential = exchange.record.sender.credential
     origin.isLast = false
     awaitedRepeat = exchange.awaitedRepeat
     exchange.sentAll(toClient: true)

@@ -16,7 +16,7 @@ public enum UpstreamEnd: Equatable, Sendable {
   /// It reset the stream; `code`: `INTERNAL_ERROR`.
   case reset(code: String)
 
-  /// What a refusal counts for; nil: it is none. See `Exchange.mostRefusals`.
+  /// What a refusal counts for; nil: it is none. See `UpstreamSide.mostRefusals`.
   var weightOfRefusal: Int? {
     if case .refused(let wasSent) = self { wasSent ? 8 : 1 } else { nil }
   }

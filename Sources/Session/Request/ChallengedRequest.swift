@@ -26,7 +26,7 @@ final class ChallengedRequest {
   }
 
   /// Attempts at the origin; nil: the client answers its challenges.
-  private var origin: DigestAttempts?
+  private var origin: DigestAttempts? = nil
   /// Attempts at the parent in use; nil: the proxy answers none of its challenges.
   private(set) var parent: DigestAttempts? = nil
   /// The head as sent to the origin, without credentials.
@@ -50,8 +50,9 @@ final class ChallengedRequest {
     _ edits: RequestPolicy, of rule: Rule?, to host: borrowing CanonicalHost, port: UInt16, isSecure: Bool
   ) {
     guard edits.digest != nil || rule?.parents == .someWithDigest else { return nil }
+    guard let digest = edits.digest else { return }
     let place = NonceMemory.Place(keeper: rule?.name, isSecure: isSecure, host: host.copiedBytes, port: port)
-    origin = edits.digest.map { DigestAttempts($0, for: place) }
+    origin = DigestAttempts(digest, for: place)
   }
 
   /// Most bytes of challenge content that are read to keep the connection: error pages are shorter, and reading more
@@ -122,7 +123,8 @@ final class ChallengedRequest {
   // MARK: Leaving
 
   /// Additional lines for `output`, the head of the request on its way to the origin and what leaves with it:
-  /// credentials if a nonce is known. A body that can be sent only once gets an expectation if there are no credentials.
+  /// credentials if a nonce is known. A body that can be sent only once gets an expectation if there are no
+  /// credentials.
   func lines(
     for output: Span<UInt8>, _ written: WrittenHead, of request: borrowing RequestSide, mayRetry: Bool,
     nonces: inout NonceMemory

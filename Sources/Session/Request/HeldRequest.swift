@@ -74,13 +74,13 @@ extension ExchangeRecord {
   ) -> Problem? {
     let kind: Problem.Kind = conflict.subject == .size ? .requestBodyTooLarge : .unsupportedBody
     let problem = Problem(kind, conflict.detail)
-    serializer = serialization.format.rawValue
+    answer.serializer = serialization.format.rawValue
     if serialization.onConflict == .reject {
       if enforces { return problem }
-      report = kind
+      found.report = kind
     }
-    violation = kind
-    finding = Finding(problem)
+    answer.violation = kind
+    found.finding = Finding(problem)
     return nil
   }
 }

@@ -1,5 +1,5 @@
-// The way of a request through an exchange: its head is checked, decided and prepared; its body streams, or is collected
-// first; and it leaves once its way is known.
+// The way of a request through an exchange: its head is checked, decided and prepared; its body streams, or is
+// collected first; and it leaves once its way is known.
 
 import Bytes
 import HTTP1
@@ -7,8 +7,6 @@ import Policy
 import Serialization
 
 extension Exchange {
-  private static let rangeName = Array("range".utf8)
-
   /// The head in `workspace.request` is the first `count` of these bytes. Returns what to do next, and how much of the
   /// bytes after the head has been used.
   mutating func headReceived(
@@ -56,7 +54,7 @@ extension Exchange {
     _ bytes: Span<UInt8>, headBytes: Int, received: Int, isEncoded: Bool, now: Int64, _ workspace: inout Workspace,
     _ outputs: inout Outputs
   ) -> Action {
-    record.bytesIn = UInt64(received)
+    record.traffic.bytesIn = UInt64(received)
     times.lastProgress = now
     noteHead(bytes, &workspace, &outputs)
     if let problem = judge(bytes, &workspace) { return answer(problem, &workspace, &outputs) }
@@ -126,7 +124,8 @@ extension Exchange {
     if let interior = tunnel.interior {
       // Credentials for the proxy came with CONNECT.
       let changed =
-        tunnel.isUnchecked ? interior.problem(openedBy: sender, with: record.credential, policy, &workspace) : nil
+        tunnel.isUnchecked
+        ? interior.problem(openedBy: sender, with: record.sender.credential, policy, &workspace) : nil
       if let problem = changed ?? interior.misdirection(bytes, &workspace) {
         client.terms.remove(.persists)
         return problem
@@ -140,7 +139,7 @@ extension Exchange {
         return Problem(
           .authenticationRequired, "Proxy-Authorization with Basic credentials that the proxy knows was expected.")
       }
-      record.credential = known
+      record.sender.credential = known
     }
     if workspace.request.form == .asterisk { return nil }
     if let fault = setHost(bytes, &workspace) {
@@ -174,15 +173,15 @@ extension Exchange {
     let facts = facts(bytes, workspace)
     let decided = workspace.decide(facts, by: policy)
     var decision = decided.decision
-    record.answeredBy = decided.rule?.by
+    record.ruled.answeredBy = decided.rule?.by
     if decision.verdict == .ask, request.traits.contains(.isTunnel) {
       decision = decision.asTunnel(connect: policy.treatment(of: decision))
     }
-    record.decision = decision
-    record.link = workspace.link
+    record.ruled.decision = decision
+    record.ruled.link = workspace.link
     switch decision.reason {
-    case .ruleWouldDeny: record.report = .denied
-    case .ruleWouldAsk: record.report = .unanswered
+    case .ruleWouldDeny: record.found.report = .denied
+    case .ruleWouldAsk: record.found.report = .unanswered
     default: break
     }
     if decision.verdict == .ask || decision.verdict == .deny && decision.isMendable {
@@ -202,7 +201,7 @@ extension Exchange {
     guard let mapping = policy.mapping(of: decision, facts, &workspace.decisions) else { return nil }
     switch mapping.refusal(facts, decision, policy, &workspace) {
     case .denied(let problem, let denial):
-      record.decision = denial
+      record.ruled.decision = denial
       return problem
     case .reported(let problem): record.report(problem)
     case nil: break
@@ -262,7 +261,7 @@ extension Exchange {
     if let throttle = edits.throttle { bodies.pacing = Pacing(throttle) }
     if (rule?.parents ?? .none) != .none { upstream.passedVia = workspace.request.fields.passedVia(bytes) }
     guard let checks = policy.response(of: decision) else { return }
-    request.asksForPart = workspace.request.fields.contains(Self.rangeName, in: bytes)
+    request.asksForPart = workspace.request.fields.contains(RequestSide.rangeName, in: bytes)
     if checks.removesNulls { client.accepts = workspace.request.fields.acceptedCodings(bytes) }
   }
 
@@ -320,14 +319,15 @@ extension Exchange {
     _ bytes: Span<UInt8>, _ edits: RequestPolicy, _ body: RequestBodyEdits, _ workspace: inout Workspace,
     _ outputs: inout Outputs
   ) {
-    if request.noteUpgrade(workspace.request, bytes, on: record.wire) { upstream.carrier.remove(.mayRetry) }
+    if request.noteUpgrade(workspace.request, bytes, on: record.sender.wire) { upstream.carrier.remove(.mayRetry) }
     if cacheRule != nil {
       // If the response may be stored: people are shown the URL as it was asked for.
       let query = workspace.request.path.upperBound..<workspace.request.pathAndQuery.upperBound
       if !query.isEmpty { request.query = bytes.extracting(query).array }
     }
     let writer = RequestHeadWriter(
-      wire: record.wire, isHTTP10: client.terms.contains(.isHTTP10), isUpgraded: upstream.way.contains(.isUpgraded),
+      wire: record.sender.wire, isHTTP10: client.terms.contains(.isHTTP10),
+      isUpgraded: upstream.way.contains(.isUpgraded),
       wantsUpgrade: request.traits.contains(.wantsUpgrade), dropsConditionalRanges: ruling.removesNulls)
     upstream.written = writer.write(
       bytes, edits, body: body, target: target, interior: tunnel.interior, ending: request.namedFields,
@@ -374,7 +374,7 @@ extension Exchange {
     if let action = collect(bytes.extracting(0..<count), &workspace, &outputs) {
       return Step(consumed: 0, action: action)
     }
-    record.bytesIn &+= UInt64(count)
+    record.traffic.bytesIn &+= UInt64(count)
     request.progress.moved(count)
     if request.progress != .done { return Step(consumed: count, action: .read) }
     return Step(consumed: count, action: leaveCollected(rewritten: true, &workspace, &outputs))
@@ -388,7 +388,7 @@ extension Exchange {
     guard let held = bodies.held else { return .connect }
     let limits = ruling.contentLimits
     if bodies.spooled == nil, held.content.count + piece.count > limits.heldBytes {
-      guard let serialization = ruling.serialization, held.isForSerializer, let decision = record.decision else {
+      guard let serialization = ruling.serialization, held.isForSerializer, let decision = record.ruled.decision else {
         return leaveCollected(rewritten: false, &workspace, &outputs)
       }
       let conflict = serialization.tooLarge("more", limits)
@@ -417,7 +417,7 @@ extension Exchange {
   private mutating func leaveCollected(
     rewritten: Bool, _ workspace: inout Workspace, _ outputs: inout Outputs
   ) -> Action {
-    guard let held = bodies.held, let decision = record.decision else { preconditionFailure("nothing was collected") }
+    guard let held = bodies.held, let decision = record.ruled.decision else { preconditionFailure("nothing is held") }
     let edits = policy.request(of: decision)
     let isWhole = request.progress == .done
     var head = held.takeHead()
@@ -505,11 +505,11 @@ extension Exchange {
       }
       if request.progress != .trailers && request.progress != .done { request.progress = .chunked(decoder) }
       times.lastProgress = now
-      record.bytesIn &+= UInt64(step.consumed)
+      record.traffic.bytesIn &+= UInt64(step.consumed)
       return step
     case .trailers:
       let step = readRequestTrailers(bytes, from: 0, &workspace, &outputs)
-      record.bytesIn &+= UInt64(step.consumed)
+      record.traffic.bytesIn &+= UInt64(step.consumed)
       return step
     }
   }

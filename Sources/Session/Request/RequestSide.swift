@@ -31,6 +31,7 @@ struct RequestSide: Sendable {
   /// What was asked, if it is refused or an operator is asked about it.
   var question: Question? = nil
 
+  static let rangeName = Array("range".utf8)
   /// In lower case, as `upgrade` is.
   static let webSocket = Array("websocket".utf8)
 

@@ -44,13 +44,12 @@ struct ResponseHeadWriter {
   let remark: String?
   /// What had to be mended in the head.
   let mended: HeadMendings
-  /// The name of the rule.
-  let rule: String?
+  let ruling: Ruling
   /// Value of Cache-Status without the name of the cache; empty: no cache took part.
   let cacheStatus: String
 
-  /// Writes the head in `workspace.response`. `translation`: how fields change because the request was sent to another
-  /// URL than it asked for. `ending`: field names in its Connection.
+  /// Writes the head in `workspace.response`. `translation`: how fields of a final response change because the request
+  /// was sent to another URL than it asked for. `ending`: field names in its Connection.
   func write(
     _ bytes: Span<UInt8>, _ edits: ResponseHeadEdits, translation: FieldTranslation?, target: RuleTarget?,
     ending namedFields: [UInt8], workspace: inout Workspace, to out: inout ByteBuffer
@@ -67,7 +66,7 @@ struct ResponseHeadWriter {
     if edits.isDecoded { workspace.response.fields.drop(.contentEncoding) }
     // RFC 9110, 15.5.22: the Upgrade field of 426 names the protocol to use instead.
     let keepsUpgrade = workspace.response.status == 426 && workspace.response.fields.keep(.upgrade)
-    let told = isInformational ? [] : translation?.translate(bytes, of: target, &workspace) ?? []
+    let told = translation?.translate(bytes, of: target, &workspace) ?? []
     let tag = edits.isRewritten ? Self.dropDigests(bytes, &workspace.response.fields) : nil
     // Without its chunked coding the content has no trailers.
     if traits.contains(.isUnchunked) { workspace.response.fields.drop(.trailer) }
@@ -141,7 +140,7 @@ struct ResponseHeadWriter {
     out.append("Proxy-Status: ")
     out.append(
       proxyStatusOf: proxyName, error: edits.violations.first.map { Problem.Kind($0.subject).errorType },
-      details: details.joined(separator: "; "), rule: rule)
+      details: details.joined(separator: "; "), rule: ruling.rule?.name)
     out.append("\r\n")
   }
 

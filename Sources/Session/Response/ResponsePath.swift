@@ -60,8 +60,8 @@ extension Exchange {
     case .complete(let count):
       noteQuiet(until: now)
       times.lastProgress = now
-      if record.firstByteMicroseconds < 0 {
-        record.firstByteMicroseconds = record.microseconds(until: now, workspace.turnMicroseconds)
+      if record.times.firstByteMicroseconds < 0 {
+        record.times.firstByteMicroseconds = record.microseconds(until: now, workspace.turnMicroseconds)
       }
       let rest = bytes.count - count
       let action: Action
@@ -124,7 +124,7 @@ extension Exchange {
       client.terms.remove(.persists)
       return answer(problem, &workspace, &outputs)
     }
-    record.status = 101
+    record.answer.status = 101
     let edits = ResponseHeadEdits(connection: "Connection: Upgrade\r\n")
     writeResponseHead(bytes, edits, upgrade: name, &workspace, &outputs)
     enterTunnel()
@@ -135,7 +135,7 @@ extension Exchange {
     _ bytes: Span<UInt8>, rest: Int, now: Int64, _ workspace: inout Workspace, _ outputs: inout Outputs
   ) -> Action {
     let status = workspace.response.status
-    record.status = status
+    record.answer.status = status
     record.noteOrigin(workspace.response, bytes, &outputs.text)
     if let problem = refusedSwitch(status, outputs) { return answer(problem, &workspace, &outputs) }
     let isParents = upstream.parent != nil
@@ -146,7 +146,7 @@ extension Exchange {
     // NTLM and Negotiate authenticate the connection, not the request: a connection that may belong to one client is
     // not shared with others. And if a head had to be mended, the next one may begin where its sender did not mean it
     // to.
-    if mayKeep, record.mended.isEmpty, !upstream.carrier.contains(.isBound),
+    if mayKeep, record.answer.mended.isEmpty, !upstream.carrier.contains(.isBound),
       !workspace.response.fields.bindConnection(bytes)
     {
       upstream.carrier.insert(.persists)
@@ -178,15 +178,15 @@ extension Exchange {
       switch check.judge(workspace.response, bytes, to: request, hasContent: hasContent) {
       case .passes(let passing):
         edits = passing
-        if edits.unjudged == nil { record.serializer = check.checks.name }
+        if edits.unjudged == nil { record.answer.serializer = check.checks.name }
         note(edits.violations, check)
       case .rejected(let judgement):
-        record.serializer = check.checks.name
+        record.answer.serializer = check.checks.name
         let held = held(bytes, judgement, &workspace)
         let awaits = held.awaitText(workspace.response, bytes, hasContent: hasContent, now: now)
         return awaits && held.account(ofAll: heldLimit) ? .read : settle(nil, &workspace, &outputs)
       case .holds(let judgement):
-        record.serializer = check.checks.name
+        record.answer.serializer = check.checks.name
         return hold(bytes, judgement, check, &workspace, &outputs)
       }
     }
@@ -213,7 +213,7 @@ extension Exchange {
   /// Why a final response cannot answer a request to open a tunnel on a stream of HTTP/2: any 2xx would open it there
   /// (RFC 8441, 5), and the origin has not switched.
   private func refusedSwitch(_ status: Int, _ outputs: borrowing Outputs) -> Problem? {
-    guard record.wire == .http2, request.traits.contains(.wantsUpgrade), (200..<300).contains(status) else {
+    guard record.sender.wire == .http2, request.traits.contains(.wantsUpgrade), (200..<300).contains(status) else {
       return nil
     }
     let difference = Difference(expected: "101 to \(request.upgrade.span.string)", seen: "\(status)")
@@ -228,7 +228,7 @@ extension Exchange {
     _ bytes: Span<UInt8>, _ workspace: borrowing Workspace, _ outputs: borrowing Outputs
   ) -> Problem? {
     guard let redirects = ruling.rule?.redirects, redirects != .pass else { return nil }
-    let asked = outputs.text.bytes.extracting(record.target)
+    let asked = outputs.text.bytes.extracting(record.text.target)
     let sent = SentURL(asked, upstream, mapped: target)
     return enforced(sent.problem(of: workspace.response, bytes, by: redirects, from: asked))
   }
@@ -260,15 +260,15 @@ extension Exchange {
   ) {
     let (ruling, target) = (ruling, target)
     let writer = ResponseHeadWriter(
-      wire: record.upstreamWire ?? .http11, traits: response.traits, isChunked: response.progress.isChunked,
+      wire: record.way.upstreamWire ?? .http11, traits: response.traits, isChunked: response.progress.isChunked,
       proofs: bodies.challenged?.proofs ?? [], upgrade: upgrade, remark: bodies.challenged?.remark,
-      mended: record.mended, rule: ruling.rule?.name, cacheStatus: response.cacheStatus)
+      mended: record.answer.mended, ruling: ruling, cacheStatus: response.cacheStatus)
     var translation: FieldTranslation? = nil
-    if target != nil || upstream.way.contains(.isUpgraded) {
+    if !workspace.response.isInformational, target != nil || upstream.way.contains(.isUpgraded) {
       let text = outputs.text.bytes
       translation = FieldTranslation(
-        policy: policy, sender: sender, method: text.extracting(record.method).array,
-        url: text.extracting(record.target).array, port: upstream.port)
+        policy: policy, sender: sender, method: text.extracting(record.text.method).array,
+        url: text.extracting(record.text.target).array, port: upstream.port)
     }
     let before = outputs.toClient.count
     writer.write(
@@ -304,11 +304,11 @@ extension Exchange {
     // A stream serves one request.
     let mayKeep =
       upstream.carrier.contains(.persists) && isRequestWhole && outputs.toUpstream.isEmpty && !dropsRequest
-      && record.upstreamWire != .http2
+      && record.way.upstreamWire != .http2
     response.namedFields = []
     response.informational = InformationalAllowance()
     // The second response counts, and it may have no type.
-    record.upstreamType = 0..<0
+    record.text.upstreamType = 0..<0
     upstream.carrier.remove(.awaitsContinue)
     let drops: Bool =
       switch response.progress {
@@ -531,12 +531,12 @@ extension Exchange {
   private mutating func refuseResponseBody(
     _ fault: MessageFault, _ workspace: inout Workspace, _ outputs: inout Outputs
   ) -> Action {
-    guard record.bytesOut == UInt64(outputs.toClient.count) else {
-      record.finding = Finding("The body of the response of \(peers(outputs).respondent) \(fault.sentence).")
+    guard record.traffic.bytesOut == UInt64(outputs.toClient.count) else {
+      record.found.finding = Finding("The body of the response of \(peers(outputs).respondent) \(fault.sentence).")
       return breakOff(.malformedBody)
     }
     outputs.toClient.removeAll()
-    record.bytesOut = 0
+    record.traffic.bytesOut = 0
     client.terms.remove(.persists)
     let kind: Problem.Kind = fault.isHeadLimit ? .responseHeadTooLarge : .malformedResponse
     return answer(

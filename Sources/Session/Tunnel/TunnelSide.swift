@@ -18,14 +18,14 @@ public struct TunnelSide {
   mutating func refuse(_ fault: TunnelFault, _ record: inout ExchangeRecord) {
     inspected = nil
     record.outcome = .tunnelFault(fault)
-    record.finding = Finding(fault)
+    record.found.finding = Finding(fault)
   }
 
   /// An unenforced rule: bytes pass from here on, and the refusal that would have happened is logged.
   mutating func report(_ fault: TunnelFault, _ record: inout ExchangeRecord) {
     inspected = nil
     record.outcome = .tunnelFaultReported(fault)
-    record.finding = Finding(fault)
+    record.found.finding = Finding(fault)
   }
 
   /// The certificates have been checked against the policy; `refusal` nil: they satisfy it. Returns whether the tunnel
@@ -35,12 +35,12 @@ public struct TunnelSide {
     self.inspected = nil
     if let refusal, enforces {
       record.outcome = .tunnelRefused(refusal.kind)
-      record.finding = Finding(refusal)
+      record.found.finding = Finding(refusal)
       return false
     }
     // A policy that checks no certificate has seen only the name.
     let sawAll = inspected.accept()
-    if refusal == nil, record.assurance != .sni, sawAll { record.assurance = .exact }
+    if refusal == nil, record.way.assurance != .sni, sawAll { record.way.assurance = .exact }
     return true
   }
 }

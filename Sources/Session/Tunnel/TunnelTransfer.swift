@@ -12,34 +12,36 @@ extension TunnelState {
   /// bytes are still inspected.
   public init?(_ exchange: borrowing Exchange, client: Place, host: [UInt8], text: Span<UInt8>) {
     let record = exchange.record
-    guard exchange.isPlainTunnel, let address = record.upstream, let decision = record.decision else { return nil }
+    guard exchange.isPlainTunnel, let address = record.way.upstream, let decision = record.ruled.decision else {
+      return nil
+    }
     self.init(
-      client: client, upstream: Place(address, port: record.upstreamPort), host: host, port: exchange.upstream.port)
-    if !exchange.isTunnel { flags.insert(.isUpgrade) }
+      client: client, upstream: Place(address, port: record.way.upstreamPort), host: host, port: exchange.upstream.port)
+    if !exchange.request.traits.contains(.isTunnel) { flags.insert(.isUpgrade) }
     if exchange.dropsRequest { flags.insert(.dropsRequest) }
-    if record.isReused { flags.insert(.isReused) }
-    if record.isRetried { flags.insert(.isRetried) }
-    if record.isForgiven { flags.insert(.isForgiven) }
+    if record.way.isReused { flags.insert(.isReused) }
+    if record.way.isRetried { flags.insert(.isRetried) }
+    if record.found.isForgiven { flags.insert(.isForgiven) }
     if exchange.tunnel.ends.contains(.client) { ends.insert(.clientEnded) }
     if exchange.tunnel.ends.contains(.upstream) { ends.insert(.upstreamEnded) }
     reference = record.reference
-    (begun, begunWall, lastProgress) = (record.begun, record.begunWall, exchange.times.lastProgress)
-    status = record.status
-    (bytesIn, bytesOut) = (record.bytesIn, record.bytesOut)
+    (begun, begunWall, lastProgress) = (record.times.begun, record.times.begunWall, exchange.times.lastProgress)
+    status = record.answer.status
+    (bytesIn, bytesOut) = (record.traffic.bytesIn, record.traffic.bytesOut)
     // Records of tunnels have milliseconds, and are passed on between versions of the proxy.
     func inMilliseconds(_ microseconds: Int64) -> Int64 { microseconds < 0 ? -1 : microseconds / 1000 }
-    nameMilliseconds = inMilliseconds(record.nameMicroseconds)
-    connectMilliseconds = inMilliseconds(record.connectMicroseconds)
-    tlsMilliseconds = inMilliseconds(record.tlsMicroseconds)
-    firstByteMilliseconds = inMilliseconds(record.firstByteMicroseconds)
-    method = text.extracting(record.method).octets
-    target = text.extracting(record.target).octets
+    nameMilliseconds = inMilliseconds(record.times.nameMicroseconds)
+    connectMilliseconds = inMilliseconds(record.times.connectMicroseconds)
+    tlsMilliseconds = inMilliseconds(record.times.tlsMicroseconds)
+    firstByteMilliseconds = inMilliseconds(record.times.firstByteMicroseconds)
+    method = text.extracting(record.text.method).octets
+    target = text.extracting(record.text.target).octets
     rule = exchange.ruleName
     reason = decision.reason
-    route = record.route
-    owner = record.client.map { Owner(userID: $0.userID, user: $0.user, unit: $0.unit) }
-    assurance = record.assurance
-    report = record.report
+    route = record.way.route
+    owner = record.sender.client.map { Owner(userID: $0.userID, user: $0.user, unit: $0.unit) }
+    assurance = record.way.assurance
+    report = record.found.report
     if case .tunnelFaultReported(let fault) = record.outcome { reportedFault = fault }
   }
 }
@@ -48,40 +50,40 @@ extension ExchangeRecord {
   /// The record of a tunnel of an earlier process. It was allowed when it was opened and stays allowed, as after a
   /// reload. `rule`: its place among the rules in force.
   init(resuming state: TunnelState, rule: Int?, now: Int64) {
-    decision = Decision(verdict: .allow, reason: state.reason, rule: rule)
-    isReused = state.flags.contains(.isReused)
-    isRetried = state.flags.contains(.isRetried)
-    isForgiven = state.flags.contains(.isForgiven)
+    ruled.decision = Decision(verdict: .allow, reason: state.reason, rule: rule)
+    way.isReused = state.flags.contains(.isReused)
+    way.isRetried = state.flags.contains(.isRetried)
+    found.isForgiven = state.flags.contains(.isForgiven)
     reference = state.reference
     // If the clock had gone back, an idle tunnel would be kept forever.
-    begun = min(state.begun, now)
-    begunWall = state.begunWall
-    status = state.status
-    (bytesIn, bytesOut) = (state.bytesIn, state.bytesOut)
+    times.begun = min(state.begun, now)
+    times.begunWall = state.begunWall
+    answer.status = state.status
+    (traffic.bytesIn, traffic.bytesOut) = (state.bytesIn, state.bytesOut)
     // A damaged record may have any number.
     func inMicroseconds(_ milliseconds: Int64) -> Int64 {
       milliseconds < 0 ? -1 : min(milliseconds, .max / 1000) * 1000
     }
-    nameMicroseconds = inMicroseconds(state.nameMilliseconds)
-    connectMicroseconds = inMicroseconds(state.connectMilliseconds)
-    tlsMicroseconds = inMicroseconds(state.tlsMilliseconds)
-    firstByteMicroseconds = inMicroseconds(state.firstByteMilliseconds)
-    upstream = state.upstream.address
-    upstreamPort = state.upstream.port
-    route = state.route
-    client = state.owner.map { owner in
+    times.nameMicroseconds = inMicroseconds(state.nameMilliseconds)
+    times.connectMicroseconds = inMicroseconds(state.connectMilliseconds)
+    times.tlsMicroseconds = inMicroseconds(state.tlsMilliseconds)
+    times.firstByteMicroseconds = inMicroseconds(state.firstByteMilliseconds)
+    way.upstream = state.upstream.address
+    way.upstreamPort = state.upstream.port
+    way.route = state.route
+    sender.client = state.owner.map { owner in
       LocalClient(
         userID: owner.userID, user: owner.user,
         cgroup: owner.unit == LocalClient.unknownName ? nil : owner.unit.map { [$0] } ?? [])
     }
-    assurance = state.assurance
-    report = state.report
+    way.assurance = state.assurance
+    found.report = state.report
     if let fault = state.reportedFault {
       outcome = .tunnelFaultReported(fault)
-      finding = Finding(fault)
+      found.finding = Finding(fault)
     }
-    method = 0..<state.method.count
-    target = state.method.count..<state.method.count + state.target.count
+    text.method = 0..<state.method.count
+    text.target = state.method.count..<state.method.count + state.target.count
   }
 }
 
