@@ -49,10 +49,10 @@ import Testing
 
   @Test func aBodyThatStalls() throws {
     let late = try record([.client(get), .opened, .upstream(Self.long + "o"), .pass(2001), .upstream("k")])
-    #expect(late.outcome == .done && late.report == .responseTimeout)
-    #expect(try #require(late.finding).detail.contains("body_stall is 2000 ms"))
+    #expect(late.outcome == .done && late.found.report == .responseTimeout)
+    #expect(try #require(late.found.finding).detail.contains("body_stall is 2000 ms"))
     let upload = try record([.client(post + "he"), .opened, .pass(2001), .client("llo"), .upstream(ok)])
-    #expect(upload.report == .stalled)
+    #expect(upload.found.report == .stalled)
   }
 
   @Test func anExchangeThatTakesTooLong() throws {
@@ -91,9 +91,9 @@ import Testing
 
   @Test func whatKeepsTheTimesIsNotReported() throws {
     let whole = try record([.client(get), .opened, .pass(2000), .upstream(ok)])
-    #expect(whole.report == nil && whole.finding == nil)
+    #expect(whole.found.report == nil && whole.found.finding == nil)
     let tunnel = try record([.client(connect), .opened, .pass(2000), .upstream("x"), .clientEnds, .upstreamEnds])
-    #expect(tunnel.report == nil)
+    #expect(tunnel.found.report == nil)
   }
 
   /// What ends it is what would have ended it without the rule, unless the rule gives more time.

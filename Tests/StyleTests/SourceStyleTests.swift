@@ -217,4 +217,52 @@ import Transport
       #expect(places.isEmpty, "\(module) knows \(allowed.sorted())")
     }
   }
+
+  /// How far a function may be from the line that CONTRIBUTING.md gives: a reader sees it on the same screen.
+  private static let nearLines = 30
+
+  /// Each station of the way of a request: `name` (`path:line`).
+  @Test func stationsAreWhereContributingSays() throws {
+    let document = try #require(Self.documents.first { $0.path == "CONTRIBUTING.md" })
+    var stations = 0
+    for line in document.text.split(separator: "\n") {
+      let parts = line.split(separator: "`")
+      guard parts.count >= 4, parts[2] == " (", let colon = parts[3].lastIndex(of: ":"),
+        let number = Int(parts[3][parts[3].index(after: colon)...])
+      else { continue }
+      stations += 1
+      let path = "Sources/\(parts[3][..<colon])"
+      let source = try #require(Self.swift.first { $0.path == path }, "\(path) is no file")
+      let near = source.lines.indices.filter { abs($0 + 1 - number) <= Self.nearLines }
+      #expect(
+        near.contains { Self.holds(source.lines[$0], "func \(parts[1])(") },
+        "\(parts[1]) is not near line \(number) of \(path)")
+    }
+    #expect(stations == 24)
+  }
+
+  /// A type that is spread over more files has become several.
+  private static let mostFiles = 4
+
+  @Test func typesAreInFewFiles() {
+    var files: [String: Set<String>] = [:]
+    for source in Self.swift {
+      let module = source.path.split(separator: "/")[1]
+      for line in source.lines where line.first.map({ $0 != 0x20 && $0 != 0x2f }) ?? false {
+        let words = String(decoding: line, as: UTF8.self).split { " <:{(".contains($0) }
+        guard let place = words.firstIndex(where: { ["extension", "class", "struct", "enum"].contains($0) }),
+          place + 1 < words.count
+        else { continue }
+        files["\(module).\(words[place + 1])", default: []].insert(source.path)
+      }
+    }
+    let spread = files.filter { $0.value.count > Self.mostFiles && !Self.isOfOthers($0.key) }
+    #expect(spread.isEmpty, "\(spread.map { "\($0.key): \($0.value.count)" }.sorted())")
+  }
+
+  /// Whether it is a type of the standard library, of C or of Bytes, to which a file adds what only it needs.
+  private static func isOfOthers(_ name: String) -> Bool {
+    let type = name.split(separator: ".").last ?? ""
+    return ["Span", "UInt8", "String", "Array", "Optional", "ByteBuffer", "Dictionary", "Substring"].contains(type)
+  }
 }

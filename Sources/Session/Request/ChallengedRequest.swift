@@ -26,7 +26,7 @@ final class ChallengedRequest {
   }
 
   /// Attempts at the origin; nil: the client answers its challenges.
-  private var origin: DigestAttempts? = nil
+  private var origin: DigestAttempts?
   /// Attempts at the parent in use; nil: the proxy answers none of its challenges.
   private(set) var parent: DigestAttempts? = nil
   /// The head as sent to the origin, without credentials.
@@ -45,14 +45,16 @@ final class ChallengedRequest {
   /// Why the credentials did not help, if the challenge is passed on: "were refused".
   var remark: String? = nil
 
-  /// nil: the rule of the request answers no challenges.
-  init?(
-    _ edits: RequestPolicy, of rule: Rule?, to host: borrowing CanonicalHost, port: UInt16, isSecure: Bool
-  ) {
+  private init(_ origin: DigestAttempts?) { self.origin = origin }
+
+  /// nil: the rule of the request answers no challenges. Not an initializer, which would allocate before it fails.
+  static func of(
+    _ edits: RequestPolicy, by rule: Rule?, to host: borrowing CanonicalHost, port: UInt16, isSecure: Bool
+  ) -> ChallengedRequest? {
     guard edits.digest != nil || rule?.parents == .someWithDigest else { return nil }
-    guard let digest = edits.digest else { return }
+    guard let digest = edits.digest else { return ChallengedRequest(nil) }
     let place = NonceMemory.Place(keeper: rule?.name, isSecure: isSecure, host: host.copiedBytes, port: port)
-    origin = DigestAttempts(digest, for: place)
+    return ChallengedRequest(DigestAttempts(digest, for: place))
   }
 
   /// Most bytes of challenge content that are read to keep the connection: error pages are shorter, and reading more

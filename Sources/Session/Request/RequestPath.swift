@@ -254,8 +254,8 @@ extension Exchange {
     if ExceededTime.areReported(by: rule, edits) { response.traits.insert(.reportsTimes) }
     if !edits.cookies { response.traits.insert(.hasNoCookies) }
     if !request.traits.contains(.isTunnel) {
-      bodies.challenged = ChallengedRequest(
-        edits, of: rule, to: workspace.decisions.host, port: upstream.port,
+      bodies.challenged = ChallengedRequest.of(
+        edits, by: rule, to: workspace.decisions.host, port: upstream.port,
         isSecure: upstream.way.contains(.isSecure))
     }
     if let throttle = edits.throttle { bodies.pacing = Pacing(throttle) }
