@@ -10,8 +10,8 @@ struct BodyFile {
 
   var isOpen: Bool { file != nil }
 
-  /// Whether this is the file: the exchange that another one was for is over.
-  func isIn(_ other: SpoolFile) -> Bool { file === other }
+  /// Whether this is the file of the current exchange: that of an earlier one may still have had a step to do.
+  func isCurrent(_ other: SpoolFile) -> Bool { file === other }
 
   /// Posts the next step of the file, if there is one. `sends`: the upstream accepts more. `slot`: that of the
   /// conversation, which gets the outcome as a message.

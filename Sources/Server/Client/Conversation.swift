@@ -392,7 +392,7 @@ final class Conversation {
 
   /// A step of the body's file is done.
   func spooled(_ file: SpoolFile, _ outcome: Spooler.Outcome, _ worker: Worker) {
-    guard bodyFile.isIn(file), session.exchange.spools, ending == nil else { return }
+    guard bodyFile.isCurrent(file), session.exchange.spools, ending == nil else { return }
     switch outcome {
     case .written:
       session.exchange.spoolWritten(now: worker.now)

@@ -259,12 +259,13 @@ extension Conversation {
     let shared = caching.landed(outcome, worker)
     if case .failed(let failure) = outcome {
       connectFailed(failure, worker)
-    } else if let (answer, result) = shared, serve(answer, result, worker) {
-      // It has what it waited for.
-    } else {
-      if shared != nil { caching.sharing.goAlone() }
-      connect(fresh: false, worker)
+      return settle(worker)
     }
+    if let (answer, result) = shared {
+      if serve(answer, result, worker) { return settle(worker) }
+      caching.sharing.goAlone()
+    }
+    connect(fresh: false, worker)
     settle(worker)
   }
 
