@@ -90,7 +90,7 @@ import Transport
   }
 
   @Test func aClientInDoubtHasNoNumber() throws {
-    let (_, _, kind) = try Self.entry("", target: 0..<0) { $0.client = .unknown }
+    let (_, _, kind) = try Self.entry("", target: 0..<0) { $0.sender.client = .unknown }
     #expect(kind[.uid] == nil)
     #expect(kind[.known] == "unknown")
     #expect(kind.localClient?.outcome == .unknown)

@@ -107,6 +107,14 @@ extension HeldBody {
     out.append("\r\n")
   }
 
+  /// What the client learns about a response that it does not get. A function with the body as its parameter: as an
+  /// initializer, or as a method, the compiler releases the body once too often, or refuses the borrowed content.
+  static func upstream(_ head: borrowing ResponseHead, _ bytes: Span<UInt8>, of held: HeldBody) -> Problem.Upstream {
+    Problem.Upstream(
+      status: head.status, type: head.fields.only(.contentType).map { bytes.extracting($0).string },
+      text: text(held.plain.bytes))
+  }
+
   /// The beginning of text content; nil if it is empty or not text.
   static func text(_ content: Span<UInt8>) -> String? {
     let begin = content.extracting(first: min(content.count, textBytes))
@@ -134,13 +142,5 @@ extension HeldBody {
 
   private static func undecodable(_ fault: ContentFault) -> ResponseViolation {
     ResponseViolation(.contentCoding, expected: "content in its Content-Encoding", seen: "a fault at \(fault.sentence)")
-  }
-}
-
-extension Problem.Upstream {
-  /// What the client learns about a held response that it does not get.
-  init(_ head: borrowing ResponseHead, _ bytes: Span<UInt8>, _ held: HeldBody) {
-    let type = head.fields.only(.contentType).map { bytes.extracting($0).string }
-    self.init(status: head.status, type: type, text: HeldBody.text(held.plain.bytes))
   }
 }

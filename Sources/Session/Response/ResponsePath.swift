@@ -463,7 +463,7 @@ extension Exchange {
       preconditionFailure("a head that was read once is malformed")
     }
     if check.rejects(violations) {
-      let seen = Problem.Upstream(workspace.response, head.bytes, held)
+      let seen = HeldBody.upstream(workspace.response, head.bytes, of: held)
       workspace.pool.reclaim(&head)
       let problem = ResponseCheck.problem(of: violations, in: seen, from: peers(outputs).destination)
       return answer(problem, &workspace, &outputs)
