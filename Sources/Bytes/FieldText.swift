@@ -33,6 +33,7 @@ extension Span where Element == UInt8 {
   }
 
   /// The index of the first byte from `from` on that is no space or tab; `count` if all are.
+  @inlinable
   public func blanksEnd(from: Int) -> Int {
     var index = from
     while index < count, self[index].isBlank { index &+= 1 }
@@ -56,7 +57,7 @@ extension UInt8 {
   @inlinable public var isBlank: Bool { self == 0x20 || self == 0x09 }
 
   /// HTAB, SP, VCHAR or obs-text of RFC 9110, 5.5.
-  public var isFieldText: Bool { self >= 0x20 && self != 0x7f || self == 0x09 }
+  @inlinable public var isFieldText: Bool { self >= 0x20 && self != 0x7f || self == 0x09 }
 
   /// tchar of RFC 9110, 5.6.2, as two masks of 64 bits.
   @inlinable public var isTokenCharacter: Bool {

@@ -142,12 +142,14 @@ extension Span where Element == UInt8 {
   }
 
   /// Whether `text` is at `index`.
+  @inlinable
   public func holds(_ text: Span<UInt8>, at index: Int) -> Bool {
     guard count - index >= text.count else { return false }
     return extracting(index..<index + text.count).equals(text)
   }
 
   /// Whether `text` is at `index`.
+  @inlinable
   public func holds(_ text: StaticString, at index: Int) -> Bool {
     guard count - index >= text.utf8CodeUnitCount else { return false }
     return equals(index..<index + text.utf8CodeUnitCount, text)

@@ -188,7 +188,7 @@ import Testing
     var setting = Setting(Self.stores)
     #expect(setting.says(get) == .connect)
     setting.session.exchange.noteCache(.hit, status: "hit; ttl=30")
-    setting.session.exchange.answeredFromStore(isFetched: false, now: 1000, &setting.workspace, &setting.outputs)
+    setting.session.exchange.answeredWithoutUpstream(isFetched: false, now: 1000, &setting.workspace, &setting.outputs)
     let leaves = !setting.outputs.toUpstream.isEmpty || !setting.outputs.replay.isEmpty
     let awaits = setting.session.exchange.awaitsFinalHead
     #expect(awaits && !leaves)
@@ -226,7 +226,7 @@ import Testing
     var setting = Setting(Self.stores)
     #expect(setting.says(get) == .connect)
     setting.session.exchange.noteCache(.stored, status: "fwd=uri-miss; stored; ttl=60")
-    setting.session.exchange.answeredFromStore(isFetched: false, now: 1000, &setting.workspace, &setting.outputs)
+    setting.session.exchange.answeredWithoutUpstream(isFetched: false, now: 1000, &setting.workspace, &setting.outputs)
     setting.upstreamSays(head("HTTP/1.1 200 OK", "Cache-Status: edge; hit", "Content-Length: 0"))
     let text = setting.outputs.toClient.bytes.string
     let theirs = text.firstRange(of: "Cache-Status: edge; hit\r\n")
@@ -267,7 +267,7 @@ import Testing
     var setting = Setting(Self.stores + "[rule.response]\nserializer = \"json\"")
     #expect(setting.says(get) == .connect)
     setting.session.exchange.noteCache(.stored, status: "fwd=uri-miss; stored; ttl=60")
-    setting.session.exchange.answeredFromStore(isFetched: false, now: 1000, &setting.workspace, &setting.outputs)
+    setting.session.exchange.answeredWithoutUpstream(isFetched: false, now: 1000, &setting.workspace, &setting.outputs)
     let before = setting.session.exchange.record.refusedItsAnswer
     setting.upstreamSays(
       head("HTTP/1.1 200 OK", "Content-Type: application/json", "Content-Length: 2") + "{]")

@@ -55,6 +55,8 @@ final class StoredStream: CarriedStream {
       length: length, to: &head)
   }
 
+  var isOfThisProcess: Bool { true }
+
   func read(into buffer: inout ByteBuffer, atMost _: Int) -> Transfer {
     let before = buffer.count
     if !head.isEmpty {

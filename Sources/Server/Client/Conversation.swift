@@ -183,7 +183,7 @@ final class Conversation {
 
   /// The network has changed: a connection from an address that this machine no longer has is over.
   func networkChanged(_ worker: Worker) {
-    guard let upstream, !(upstream.stream.carried is StoredStream), ending == nil,
+    guard let upstream, !(upstream.stream.carried?.isOfThisProcess ?? false), ending == nil,
       worker.network.hasLost(upstream.descriptor)
     else { return }
     upstreamSide.state.insert(.ended)

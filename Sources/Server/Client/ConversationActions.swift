@@ -282,21 +282,29 @@ extension Conversation {
       worker.vacate(slot)
       return false
     }
+    if result != .stored { caching.cache.disk?.touch(answer) }
+    session.exchange.noteCache(result, status: caching.status(of: answer, result, detail: detail, worker))
+    // What others have fetched meanwhile is as new as what it fetches itself.
+    self.answer(from: stored, to: destination, slot: slot, isFetched: result == .stored || result == .collapsed, worker)
+    if result == .collapsed { session.exchange.beginPace(on: worker.workspace.link, now: worker.now) }
+    if reads { readUpstream(worker) }
+    return true
+  }
+
+  /// Takes what `source` spells as HTTP/1.1 for the response, in place of an upstream's: any source of responses comes
+  /// in here. `slot`: its own, where it announces that it can be read. See `Exchange.answeredWithoutUpstream`.
+  private func answer(
+    from source: any CarriedStream, to destination: Destination, slot: Int, isFetched: Bool, _ worker: Worker
+  ) {
     dropUpstream(worker)
     let upstream = Upstream(
-      slot: slot, stream: ByteStream(stored, by: descriptor), address: peer, destination: destination,
+      slot: slot, stream: ByteStream(source, by: descriptor), address: peer, destination: destination,
       by: destination.via ?? worker.routes.direct, over: .unknown)
     worker.upstreams.retain(destination)
     worker.reoccupy(slot, .upstream(upstream))
     take(upstream)
-    if result != .stored { caching.cache.disk?.touch(answer) }
-    session.exchange.noteCache(result, status: caching.status(of: answer, result, detail: detail, worker))
-    // What others have fetched meanwhile is as new as what it fetches itself.
-    session.exchange.answeredFromStore(
-      isFetched: result == .stored || result == .collapsed, now: worker.now, &worker.workspace, &outputs)
-    if result == .collapsed { session.exchange.beginPace(on: worker.workspace.link, now: worker.now) }
-    if reads { readUpstream(worker) }
-    return true
+    session.exchange.answeredWithoutUpstream(
+      isFetched: isFetched, now: worker.now, &worker.workspace, &outputs)
   }
 
   private func standIn(_ stored: StoredAnswer, _ result: CacheResult, _ detail: String, _ worker: Worker) -> Bool {

@@ -8,16 +8,17 @@ public enum Action: Equatable, Sendable {
   case hold
   /// Send the next `count` bytes of this side's input to the other side unchanged, then continue with what follows.
   case forward(count: Int)
-  /// Find an upstream for the host in `Workspace.decisions` and `Exchange.port`; then call `upstreamOpened` or
-  /// `upstreamFailed`.
+  /// Find an upstream for the host in `Workspace.decisions`, which stays there for this turn, and the port in
+  /// `Exchange.upstream`; then call `upstreamOpened` or `upstreamFailed`. Something else may answer in its place
+  /// (`answeredWithoutUpstream`). If `awaitsOperator`, an operator comes first (`operatorAsked` and what follows it).
   case connect
   /// The connection was stale: close it and open a new one; then continue as for `connect`.
   case reconnect
   /// Prepare TLS with the client in the role of the host in `interior`; then call `interiorOpened` or `upstreamFailed`.
   case intercept
-  /// Check `presentedCertificates` against `security`; then call `tunnelJudged`.
+  /// Check `presentedCertificates` against the ruling's `security`; then call `tunnelJudged`.
   case judge
-  /// From here on both sides are plain bytes: move them and call `tunnelMoved`.
+  /// From here on both sides are plain bytes: move them and call `clientForwarded` and `upstreamForwarded`.
   case tunnel
   /// Shut down the other side's sending direction once everything has been sent to it.
   case closeOtherWrite

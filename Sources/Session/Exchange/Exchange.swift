@@ -131,7 +131,7 @@ public struct Exchange: ~Copyable {
     case .tunnel: !uploadRests
     }
   }
-  /// Whether the connection to the destination uses TLS, with the policy of `security`.
+  /// Whether the connection to the destination uses TLS, with the `security` of its ruling.
   public var usesTLS: Bool { upstream.way.contains(.isSecure) }
   /// Whether the request may share a connection with others: it does not take the connection over, and its credentials
   /// are not those of the connection.
@@ -148,7 +148,7 @@ public struct Exchange: ~Copyable {
     request.traits.contains(.wantsUpgrade) && request.upgrade == RequestSide.webSocket
       && !upstream.carrier.contains(.isBound) && ruling.protocols.contains(.http2)
   }
-  /// Whether the destination of a tunnel must be verified with the policy of `security` before it opens.
+  /// Whether the destination of a tunnel must be verified with the `security` of its ruling before it opens.
   public var verifiesTunnel: Bool { upstream.way.contains(.isVerified) }
   /// The target of the request, if its rule has one; nil: the host that the request names.
   var target: RuleTarget? { upstream.way.contains(.isMapped) ? ruling.rule?.target : nil }
@@ -552,13 +552,13 @@ public struct Exchange: ~Copyable {
     response.cacheStatus = status
   }
 
-  /// The response comes from the store: nothing is sent, and what follows is read as an upstream's response.
-  /// `isFetched`: it was fetched for this request, or for another one meanwhile, and keeps the pace of its rule towards
-  /// the client.
-  public mutating func answeredFromStore(
+  /// The response comes from a source of the proxy's own, such as the store: nothing is sent, and what follows is read
+  /// as an upstream's response. `isFetched`: it was fetched for this request, or for another one meanwhile, and keeps
+  /// the pace of its rule towards the client.
+  public mutating func answeredWithoutUpstream(
     isFetched: Bool, now: Int64, _ workspace: inout Workspace, _ outputs: inout Outputs
   ) {
-    precondition(phase == .connecting || phase == .exchanging, "a stored answer for an exchange that does not wait")
+    precondition(phase == .connecting || phase == .exchanging, "an answer for an exchange that does not wait")
     phase = .exchanging
     upstream.carrier.remove([.isReused, .mayRetry])
     workspace.pool.reclaim(&outputs.toUpstream)

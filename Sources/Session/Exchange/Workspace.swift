@@ -96,7 +96,8 @@ public struct Outputs: ~Copyable {
   /// The request as far as it has been sent, to be sent again on another connection, until the first byte of its
   /// response; empty: it is not sent again.
   public var replay = ByteBuffer()
-  /// Method and target of the exchange, for its log line.
+  /// Method and target of the exchange, and the type of its response, where the record says. The log, the cache and
+  /// what is decided again read them here.
   public var text = ByteBuffer()
 
   public init() {}

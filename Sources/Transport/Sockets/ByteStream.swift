@@ -23,6 +23,8 @@ public protocol CarriedStream: AnyObject {
   var abortion: CarriedAbortion? { get }
   /// The TLS connection that carries it, if one does.
   var carrierTLS: TLSStream? { get }
+  /// What it brings is made or kept here: no network carries it.
+  var isOfThisProcess: Bool { get }
   func shutdownWrite()
   func close()
   func abort()
@@ -30,6 +32,7 @@ public protocol CarriedStream: AnyObject {
 
 extension CarriedStream {
   public var carrierTLS: TLSStream? { nil }
+  public var isOfThisProcess: Bool { false }
   public var abortion: CarriedAbortion? { nil }
 }
 
