@@ -5,6 +5,7 @@
 //
 // The counters are two little-endian uint64 in the mapped file: calls, then bytes. They can be read at any time while the
 // program runs, and are added to, never reset: read before and after, and subtract. Children add to the same file.
+// With ALLOC_COUNT_THREADS=PREFIX only those threads are counted whose name (pthread_setname_np) begins with PREFIX.
 // alloc_count.py builds this, sets the environment and reads the counters. Tested by test_bench.py.
 //
 // Each function hands over to glibc's own implementation under its second name (__libc_malloc and so on), so that there is
@@ -18,7 +19,9 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -39,7 +42,21 @@ struct counters {
 static struct counters before_mapping;
 static struct counters *_Atomic counters = &before_mapping;
 
+static char prefix[16];  // as long as a thread's name can be; empty: every thread counts
+// Of this thread. The model keeps the first use in a thread from allocating.
+static __thread __attribute__((tls_model("initial-exec"))) int has_the_name;
+
+// A thread gets its name after its first allocations: it is asked for until it fits.
+static int is_counted(void) {
+  if (prefix[0] == 0 || has_the_name) return 1;
+  char name[16] = {0};
+  prctl(PR_GET_NAME, name);
+  has_the_name = strncmp(name, prefix, strlen(prefix)) == 0;
+  return has_the_name;
+}
+
 static void count(size_t bytes) {
+  if (!is_counted()) return;
   struct counters *now = atomic_load_explicit(&counters, memory_order_relaxed);
   atomic_fetch_add_explicit(&now->calls, 1, memory_order_relaxed);
   atomic_fetch_add_explicit(&now->bytes, bytes, memory_order_relaxed);
@@ -49,6 +66,8 @@ static void count(size_t bytes) {
 __attribute__((constructor)) static void map_counters(void) {
   const char *path = getenv("ALLOC_COUNT_FILE");
   if (path == NULL) return;
+  const char *threads = getenv("ALLOC_COUNT_THREADS");
+  if (threads != NULL) strncpy(prefix, threads, sizeof prefix - 1);
   int file = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
   if (file < 0) return;
   struct stat status;

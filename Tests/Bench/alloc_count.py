@@ -23,6 +23,7 @@ from dataclasses import dataclass
 
 SOURCE = pathlib.Path(__file__).with_name("alloc-count.c")
 FILE_VARIABLE = "ALLOC_COUNT_FILE"
+THREADS_VARIABLE = "ALLOC_COUNT_THREADS"
 # Two little-endian uint64: calls, bytes. The layout of `struct counters` in alloc-count.c.
 LAYOUT = struct.Struct("<QQ")
 COMPILER_FLAGS = ["-O2", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC"]
@@ -50,10 +51,11 @@ def build(directory) -> pathlib.Path:
     return library
 
 
-def environment(library, counter_file) -> dict[str, str]:
-    """The variables to add to the environment of the program. Makes the counter file, with both counters at zero."""
+def environment(library, counter_file, threads: str = "") -> dict[str, str]:
+    """The variables to add to the environment of the program. Makes the counter file, with both counters at zero.
+    With `threads` only the threads whose names begin so are counted."""
     pathlib.Path(counter_file).write_bytes(LAYOUT.pack(0, 0))
-    return {"LD_PRELOAD": str(library), FILE_VARIABLE: str(counter_file)}
+    return {"LD_PRELOAD": str(library), FILE_VARIABLE: str(counter_file), THREADS_VARIABLE: threads}
 
 
 def read(counter_file) -> Counters:

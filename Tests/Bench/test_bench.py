@@ -38,11 +38,15 @@ from rows import ROWS, SUBJECT, Bar, Row, Sense
 
 SECONDS_MAX = 60
 ALLOCATING_PROGRAM = r"""
+    #define _GNU_SOURCE
     #include <malloc.h>
     #include <pthread.h>
+    #include <stdatomic.h>
     #include <stdlib.h>
+    static _Atomic int threads_named;
     static void *volatile sink;  // volatile, so that no call is left out by the compiler
     static void *each_kind_once(void *rounds) {
+      pthread_setname_np(pthread_self(), atomic_fetch_add(&threads_named, 1) == 0 ? "first-0" : "other");
       for (long i = 0; i < (long)rounds; i++) {
         sink = malloc(10);
         sink = calloc(3, 20);
@@ -94,18 +98,25 @@ class CSources(WithDirectory):
 
 
 class AllocationCounts(WithDirectory):
-    def count(self, rounds: int) -> alloc_count.Counters:
+    def count(self, rounds: int, threads: str = "") -> alloc_count.Counters:
         source = self.directory / "allocating.c"
         source.write_text(ALLOCATING_PROGRAM)
         program = self.compile(source, "cc", "-pthread")
-        environment = alloc_count.environment(alloc_count.build(self.directory), self.directory / "counters")
+        library, counters = alloc_count.build(self.directory), self.directory / "counters"
+        environment = alloc_count.environment(library, counters, threads)
         subprocess.run([program, str(rounds)], env={**os.environ, **environment}, check=True, timeout=SECONDS_MAX)
-        return alloc_count.read(self.directory / "counters")
+        return alloc_count.read(counters)
 
     def test_each_kind_of_call_is_counted_once_in_every_thread(self):
         counted = self.count(1000) - self.count(0)
         self.assertEqual(counted.calls, 1000 * KINDS * THREADS)
         self.assertEqual(counted.bytes, 1000 * BYTES_OF_ALL_KINDS * THREADS)
+
+    def test_with_a_name_only_the_threads_of_that_name_are_counted(self):
+        counted = self.count(1001, "first-") - self.count(1, "first-")
+        self.assertEqual((counted.calls, counted.bytes), (1000 * KINDS, 1000 * BYTES_OF_ALL_KINDS))
+        with self.assertRaisesRegex(ValueError, "nothing was counted"):
+            self.count(1, "nobody")
 
     def test_a_program_that_was_not_counted_is_an_error_and_no_zero(self):
         alloc_count.environment("unused.so", self.directory / "counters")

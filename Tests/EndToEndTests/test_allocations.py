@@ -44,8 +44,9 @@ cookies = false
 }
 
 
-# The thread that writes the history allocates pages for a batch of exchanges; the loop nothing, and nobody for each request.
-ALLOCATIONS_OF_OTHERS = {"a history": ROUND_REQUESTS // 5}
+# The thread that writes the history allocates pages of the database for each batch, and how many exchanges a batch has
+# depends on how busy the machine is: where there is a history, only the loop is counted.
+COUNTED_THREADS = {"a history": "worker-"}
 
 
 @pytest.mark.skipif("SALLYPORT_SANITIZED" in os.environ, reason="sanitizers bring a malloc of their own")
@@ -58,7 +59,9 @@ def test_a_kept_alive_request_allocates_nothing(
     library = alloc_count.build(tmp_path)
     counters = tmp_path / "counters"
     proxy = sallyport(
-        proxy="workers = 1", policy=POLICIES[name], environment=alloc_count.environment(library, counters)
+        proxy="workers = 1",
+        policy=POLICIES[name],
+        environment=alloc_count.environment(library, counters, COUNTED_THREADS.get(name, "")),
     )
     body = b"b" * body_bytes
     answer = (
@@ -97,6 +100,6 @@ def test_a_kept_alive_request_allocates_nothing(
         before = alloc_count.read(counters)
         run(ROUND_REQUESTS)
         rounds.append((alloc_count.read(counters) - before).calls)
-        if rounds[-1] <= ALLOCATIONS_OF_OTHERS.get(name, 0):
+        if rounds[-1] == 0:
             return
     pytest.fail(f"allocations in {ROUNDS} rounds of {ROUND_REQUESTS} requests: {rounds}")
