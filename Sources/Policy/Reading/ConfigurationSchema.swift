@@ -5,6 +5,8 @@
 // Both take the ranges of numbers, durations and sizes from `Bounds`, or from the type that has such a value.
 // SettingsTextTests and test_schema.py compare this table with what is read.
 
+import Bytes
+
 /// The type of a key.
 indirect enum SettingKind: Sendable {
   case boolean
@@ -378,7 +380,7 @@ extension TableSchema {
       KnownSetting("via", .text, "Required: \"direct\", or the URL of a parent proxy, http://, https:// or socks5://."),
       KnownSetting("credentials", .table(.routeCredentials), "The credentials for the parent proxy."),
       KnownSetting(
-        "protocols", .list(.word(["h2", "http/1.1"])), standard: "[\"h2\", \"http/1.1\"]",
+        "protocols", .list(.word(HTTPProtocol.allCases.map(\.rawValue))), standard: HTTPProtocol.standardList,
         "The protocols that an https:// parent is offered, in this order."),
       KnownSetting(
         "when", .list(.word(["wired", "wifi", "wwan", "unknown", "not-reachable"])),

@@ -253,7 +253,7 @@ extension RouteDraft {
         reading.error(setting, fault)
       }
       if parent.kind == .https {
-        guard case .kerberos = credentials, protocols?.contains(.http2) ?? false else { break }
+        guard case .kerberos = credentials, protocols?.includeMultiplexed ?? false else { break }
         refuseProtocols("a Kerberos ticket is for one connection of HTTP/1.1 (RFC 4559); leave \"h2\" out", by: reading)
         break
       }

@@ -1,5 +1,6 @@
 // The settings of a rule and of its tables. See ConfigurationSchema.swift.
 
+import Bytes
 import Serialization
 
 extension TableSchema {
@@ -69,7 +70,7 @@ extension TableSchema {
         "upgrades", .list(.text), standard: "any but HTTP itself",
         "The protocols that requests may ask for with Upgrade."),
       KnownSetting(
-        "protocols", .list(.word(["h2", "http/1.1"])), standard: "[\"h2\", \"http/1.1\"]",
+        "protocols", .list(.word(HTTPProtocol.allCases.map(\.rawValue))), standard: HTTPProtocol.standardList,
         "The protocols that are offered to the origin over TLS."),
       KnownSetting(
         "redirects", .word(["pass", "same-host", "same-scheme", "deny"]), standard: "\"pass\"",

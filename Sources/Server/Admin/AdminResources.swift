@@ -125,8 +125,8 @@ enum AdminResources {
         "exchanges",
         .object([
           ("total", number(total.total)), ("done", number(total.done)), ("failed", counts(total.failed)),
-          ("http2", number(facts.statistics.http2.client)),
-          ("http2_upstream", number(facts.statistics.http2.upstream)),
+          ("http2", number(facts.statistics.exchanges[.http2].client)),
+          ("http2_upstream", number(facts.statistics.exchanges[.http2].upstream)),
         ])
       ),
       (

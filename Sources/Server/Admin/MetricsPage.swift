@@ -137,12 +137,10 @@ enum MetricsPage {
     page.sample(UInt64(statistics.gauges.streams))
     page.begin(
       "sallyport_exchanges_by_protocol_total", "counter", "Requests and tunnels by what was spoken on either side.")
-    for (side, all, http2) in [
-      ("client", statistics.exchanges.client, statistics.http2.client),
-      ("upstream", statistics.exchanges.upstream, statistics.http2.upstream),
-    ] {
-      page.sample(all - http2, ["side": side, "protocol": "http/1.1"])
-      page.sample(http2, ["side": side, "protocol": "h2"])
+    for wire in HTTPProtocol.allCases {
+      let counts = statistics.exchanges[wire]
+      page.sample(counts.client, ["side": "client", "protocol": wire.rawValue])
+      page.sample(counts.upstream, ["side": "upstream", "protocol": wire.rawValue])
     }
     page.begin(
       "sallyport_http2_faults_total", "counter", "HTTP/2 connections that ended for a fault of the peer.")

@@ -34,9 +34,10 @@ enum StatusPage {
         + "\(gauges.idleUpstreams) kept")
     let total = facts.total
     line("exchanges", "\(total.total): \(total.done) done\(list(total.failed, before: ", "))")
-    let http2 = facts.statistics.http2
-    if http2.client + http2.upstream > 0 {
-      line("HTTP/2", "\(http2.client) of them by clients, \(http2.upstream) with upstreams")
+    for wire in HTTPProtocol.allCases where wire.isMultiplexed {
+      let counts = facts.statistics.exchanges[wire]
+      if counts.client + counts.upstream == 0 { continue }
+      line("\(wire.name)", "\(counts.client) of them by clients, \(counts.upstream) with upstreams")
     }
     line("bytes", "\(size(total.bytesIn)) from clients, \(size(total.bytesOut)) to clients")
     let held = state.policy.configuration.limits.heldBodiesBytes

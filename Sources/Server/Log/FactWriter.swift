@@ -171,7 +171,7 @@ struct TextFacts: FactWriter {
 
   /// A person assumes HTTP/1.1.
   func wire(_ name: StaticString, _ value: HTTPProtocol?, _ out: inout ByteBuffer) {
-    if value == .http2 { token(name, value?.rawValue, &out) }
+    if let value, value != .http11 { token(name, value.rawValue, &out) }
   }
 
   func address(_ name: StaticString, _ value: SocketAddress?, isBare: Bool, _ out: inout ByteBuffer) {

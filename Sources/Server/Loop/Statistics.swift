@@ -3,6 +3,7 @@
 // name.
 // Tests: StatisticsTests.
 
+import Bytes
 import Policy
 import Session
 import Transport
@@ -75,9 +76,7 @@ struct Statistics: Sendable {
   var clientsDisplaced: UInt64 = 0
   /// HTTP/2 connections that ended because of a fault of the peer.
   var http2Faults: UInt64 = 0
-  /// Requests and tunnels of clients that speak HTTP/2, and of upstreams that do; all others use HTTP/1.1.
-  private(set) var exchanges = Sides()
-  private(set) var http2 = Sides()
+  private(set) var exchanges = WireCounts()
   var clientsRefused: UInt64 = 0
   var upstreamsOpened: UInt64 = 0
   var upstreamsReused: UInt64 = 0
@@ -90,6 +89,31 @@ struct Statistics: Sendable {
   var gauges = Gauges()
 
   /// Exchanges as each side sees them: one without an upstream counts on one side only.
+  /// Requests and tunnels, by what clients and upstreams spoke.
+  struct WireCounts: Sendable, Equatable {
+    private var http2 = Sides()
+    private var http11 = Sides()
+
+    subscript(wire: HTTPProtocol) -> Sides {
+      get {
+        switch wire {
+        case .http2: http2
+        case .http11: http11
+        }
+      }
+      set {
+        switch wire {
+        case .http2: http2 = newValue
+        case .http11: http11 = newValue
+        }
+      }
+    }
+
+    mutating func add(_ other: WireCounts) {
+      for wire in HTTPProtocol.allCases { self[wire].add(other[wire]) }
+    }
+  }
+
   struct Sides: Sendable, Equatable {
     var client: UInt64 = 0
     var upstream: UInt64 = 0
@@ -141,11 +165,8 @@ struct Statistics: Sendable {
     }
     if isTunnel { tunnels.note(microseconds: microseconds) } else { requests.note(microseconds: microseconds) }
     if record.way.isRetried { retries += 1 }
-    exchanges.client += 1
-    if record.sender.wire == .http2 { http2.client += 1 }
-    guard let wire = record.way.upstreamWire else { return }
-    exchanges.upstream += 1
-    if wire == .http2 { http2.upstream += 1 }
+    exchanges[record.sender.wire].client += 1
+    if let wire = record.way.upstreamWire { exchanges[wire].upstream += 1 }
   }
 
   private static func note(_ record: borrowing ExchangeRecord, in counts: inout RuleStatistics) {
@@ -179,7 +200,6 @@ struct Statistics: Sendable {
     clientsDisplaced += other.clientsDisplaced
     http2Faults += other.http2Faults
     exchanges.add(other.exchanges)
-    http2.add(other.http2)
     clientsRefused += other.clientsRefused
     upstreamsOpened += other.upstreamsOpened
     upstreamsReused += other.upstreamsReused

@@ -297,7 +297,7 @@ final class Connector {
 
   /// Whether it is for a gRPC call, and another connection may agree on HTTP/2.
   private var mayNeedHTTP2: Bool {
-    conversation?.session.exchange.isGRPC ?? false && offer(to: carrier).contains(.http2)
+    conversation?.session.exchange.isGRPC ?? false && offer(to: carrier).includeMultiplexed
   }
 
   /// The entry that forbids connecting to the address; nil: none.
@@ -342,7 +342,7 @@ final class Connector {
 
   /// Opens a connection, or waits for one that is being opened.
   private func open(_ worker: Worker) {
-    guard !needsFresh, offer(to: carrier).contains(.http2) else { return reach(worker) }
+    guard !needsFresh, offer(to: carrier).includeMultiplexed else { return reach(worker) }
     if webSocketProtocols != nil, let conversation,
       let found = worker.upstreams.endpoint(
         to: carrier, rule: rule, allowsCellular: allowsCellular, needing: .settings, for: conversation, policy, worker)
@@ -354,7 +354,7 @@ final class Connector {
 
   /// Connects to the host that is connected to, or takes a stream of a connection to the parent.
   func reach(_ worker: Worker) {
-    guard let parent = route.parent, parent !== carrier, offer(to: parent).contains(.http2) else {
+    guard let parent = route.parent, parent !== carrier, offer(to: parent).includeMultiplexed else {
       return lookUp(worker)
     }
     if let line = lineOfParent(worker) { return greet(line, worker) }
@@ -363,7 +363,7 @@ final class Connector {
 
   /// `mayWait`: see `UpstreamPool.endpoint`.
   func takeStream(mayWait: Bool = false, _ worker: Worker) -> Upstream? {
-    guard !needsFresh, protocols.contains(.http2), !carrier.endpoints.isEmpty, let conversation else { return nil }
+    guard !needsFresh, protocols.includeMultiplexed, !carrier.endpoints.isEmpty, let conversation else { return nil }
     return worker.upstreams.takeStream(
       carrier, rule: rule, allowsCellular: allowsCellular, for: conversation, mayWait: mayWait, policy, worker)
   }
@@ -494,8 +494,8 @@ final class Connector {
     stage = .idle
     let upstream = worker.upstreams.adopt(line, carrier, by: route, worker)
     // A server that was not offered h2 has shown nothing about it.
-    if let tls, offer(to: carrier).contains(.http2) {
-      carrier.opening.agreed(isShared: tls.stream.negotiatedProtocol == .http2)
+    if let tls, offer(to: carrier).includeMultiplexed {
+      carrier.opening.agreed(isShared: tls.stream.negotiatedProtocol?.isMultiplexed ?? false)
     }
     worker.watch(upstream.stream, &upstream.interest, .read, upstream.slot)
     permit.pass(to: upstream)

@@ -30,7 +30,7 @@ extension Connector {
     var offer = peer === carrier ? protocols : HTTPProtocol.allCases
     // In the order of the route.
     if let parent = route.route.parent, peer.isParent { offer = parent.protocols.filter(offer.contains) }
-    return peer.speaksHTTP11Alone ? offer.filter { $0 == .http11 } : offer
+    return peer.speaksHTTP11Alone ? offer.withoutMultiplexed : offer
   }
 
   /// A stream of a connection to the parent, for a tunnel; nil: there is no connection with room for one. `address`: of
@@ -53,7 +53,7 @@ extension Connector {
     let mayAsk =
       !needsFresh && carrier.security != nil && !carrier.isParent && !carrier.opensNoTunnels
       && settlings < Self.mostSettlings
-    protocols = mayAsk ? allowed : allowed.filter { $0 != .http2 }
+    protocols = mayAsk ? allowed : allowed.withoutMultiplexed
   }
 
   /// How many connections it opens for their settings: another one if the first was about to end.

@@ -66,8 +66,8 @@ extension Connector {
         line.close(worker)
         return refuseProtocol(parent, offer, "it was offered and not taken (ALPN)", seen: agreed.rawValue, worker)
       }
-      if offer.contains(.http2) { parent.opening.agreed(isShared: agreed == .http2) }
-      if agreed == .http11 {
+      if offer.includeMultiplexed { parent.opening.agreed(isShared: agreed.isMultiplexed) }
+      if !agreed.isMultiplexed {
         endOpening(of: parent, worker)
         return greet(line, worker)
       }
@@ -169,7 +169,7 @@ extension Connector {
     stage = .idle
     line.close(worker)
     if refusesParent(worker) { return }
-    guard wasStream, let parent = route.parent, offer(to: parent).contains(.http2) else {
+    guard wasStream, let parent = route.parent, offer(to: parent).includeMultiplexed else {
       return race([candidate], worker)
     }
     if parents.mayShare(wasUnsent: wasUnsent) { openings.forgetFollowed(parent) }

@@ -163,7 +163,7 @@ final class UpstreamPool {
     _ destination: Destination, rule: Int?, allowsCellular: Bool, by protocols: [HTTPProtocol],
     for conversation: Conversation, queues: Bool = false, mayWait: Bool = false, _ policy: Policy, _ worker: Worker
   ) -> Upstream? {
-    if protocols.contains(.http2) || conversation.session.exchange.opensWebSocket, !destination.endpoints.isEmpty,
+    if protocols.includeMultiplexed || conversation.session.exchange.opensWebSocket, !destination.endpoints.isEmpty,
       let stream = takeStream(
         destination, rule: rule, allowsCellular: allowsCellular, for: conversation, mayWait: mayWait, policy, worker)
     {
@@ -171,7 +171,7 @@ final class UpstreamPool {
     }
     if !protocols.contains(.http11) || queues && mustQueue(for: destination, policy, worker.shared.quota) { return nil }
     // The origin may speak HTTP/2 all the same, for which a new connection asks.
-    if conversation.session.exchange.isGRPC, protocols.contains(.http2), destination.security != nil,
+    if conversation.session.exchange.isGRPC, protocols.includeMultiplexed, destination.security != nil,
       !destination.speaksHTTP11Alone
     {
       return nil

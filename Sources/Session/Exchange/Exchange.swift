@@ -140,13 +140,13 @@ public struct Exchange: ~Copyable {
   }
   /// Protocols for the upstream, in order of preference; none: the rule permits none of them.
   public var protocols: [HTTPProtocol] {
-    mayShareConnection ? ruling.protocols : ruling.protocols.filter { $0 != .http2 }
+    mayShareConnection ? ruling.protocols : ruling.protocols.withoutMultiplexed
   }
   /// Whether the request opens a WebSocket that may use a stream of a shared connection. The origin must support that
   /// (RFC 8441). Any other Upgrade needs a connection of HTTP/1.1.
   public var opensWebSocket: Bool {
     request.traits.contains(.wantsUpgrade) && request.upgrade == RequestSide.webSocket
-      && !upstream.carrier.contains(.isBound) && ruling.protocols.contains(.http2)
+      && !upstream.carrier.contains(.isBound) && ruling.protocols.includeMultiplexed
   }
   /// Whether the destination of a tunnel must be verified with the `security` of its ruling before it opens.
   public var verifiesTunnel: Bool { upstream.way.contains(.isVerified) }
@@ -290,7 +290,7 @@ public struct Exchange: ~Copyable {
     phase = .exchanging
     if reused { upstream.carrier.insert(.isReused) } else { upstream.carrier.remove(.isReused) }
     record.way.upstreamWire = way.wire
-    if request.traits.contains(.isGRPC), way.wire == .http11 {
+    if request.traits.contains(.isGRPC), !way.wire.isMultiplexed {
       return answer(peers(outputs).needsHTTP2, &workspace, &outputs)
     }
     upstream.parent = way.parent
@@ -302,7 +302,7 @@ public struct Exchange: ~Copyable {
   /// Whether the request leaves on a stream and is short so far. An origin may refuse a stream before processing it,
   /// whatever the method, and then the request goes again.
   private func mayBeRefused(_ outputs: borrowing Outputs) -> Bool {
-    record.way.upstreamWire == .http2 && bodies.spooled == nil && (isRequestWhole || !pacesUpload)
+    record.way.upstreamWire?.isMultiplexed ?? false && bodies.spooled == nil && (isRequestWhole || !pacesUpload)
       && outputs.toUpstream.count <= UpstreamSide.longestReplay
   }
 

@@ -75,7 +75,7 @@ struct RequestSide: Sendable {
     guard let name = head.requestedUpgrade(bytes) else { return false }
     upgrade = name.map { bytes[$0].asciiLowercased }
     traits.insert(.wantsUpgrade)
-    if upgrade == Self.webSocket, wire == .http2 { webSocketProof = WebSocketProof(bytes, head.fields) }
+    if upgrade == Self.webSocket, wire.isMultiplexed { webSocketProof = WebSocketProof(bytes, head.fields) }
     return true
   }
 

@@ -210,10 +210,10 @@ extension Exchange {
     }
   }
 
-  /// Why a final response cannot answer a request to open a tunnel on a stream of HTTP/2: any 2xx would open it there
+  /// Why a final response cannot answer a request to open a tunnel on a stream: any 2xx would open it there
   /// (RFC 8441, 5), and the origin has not switched.
   private func refusedSwitch(_ status: Int, _ outputs: borrowing Outputs) -> Problem? {
-    guard record.sender.wire == .http2, request.traits.contains(.wantsUpgrade), (200..<300).contains(status) else {
+    guard record.sender.wire.isMultiplexed, request.traits.contains(.wantsUpgrade), (200..<300).contains(status) else {
       return nil
     }
     let difference = Difference(expected: "101 to \(request.upgrade.span.string)", seen: "\(status)")
@@ -304,7 +304,7 @@ extension Exchange {
     // A stream serves one request.
     let mayKeep =
       upstream.carrier.contains(.persists) && isRequestWhole && outputs.toUpstream.isEmpty && !dropsRequest
-      && record.way.upstreamWire != .http2
+      && !(record.way.upstreamWire?.isMultiplexed ?? false)
     response.namedFields = []
     response.informational = InformationalAllowance()
     // The second response counts, and it may have no type.

@@ -53,7 +53,7 @@ public final class TLSContext: @unchecked Sendable {
   /// handshake, and either peer could ask for them.
   static let groups = "X25519:P-256:X448:P-521:P-384"
   /// The protocols that clients may choose from, the preferred one first.
-  static let servedProtocols: [[UInt8]] = [Array("h2".utf8), Array("http/1.1".utf8), Array("http/1.0".utf8)]
+  static let servedProtocols = (HTTPProtocol.allCases.map(\.rawValue) + ["http/1.0"]).map { Array($0.utf8) }
 
   let raw: OpaquePointer
   let asksForStatus: Bool

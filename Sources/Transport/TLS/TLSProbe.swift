@@ -146,7 +146,7 @@ private final class Handshake {
     self.ssl = ssl
     self.descriptor = descriptor
     SSL_set_verify(ssl, SSL_VERIFY_NONE, nil)
-    let offer = HTTPProtocol.offer([.http2, .http11])
+    let offer = HTTPProtocol.offer(HTTPProtocol.allCases)
     guard SSL_set_fd(ssl, descriptor.number) == 1,
       SSL_set_alpn_protos(ssl, offer, UInt32(offer.count)) == 0
     else { return nil }
