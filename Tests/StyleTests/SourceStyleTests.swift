@@ -218,6 +218,22 @@ import Transport
     }
   }
 
+  /// Where HTTP/2 may be told from other protocols: where it is described, begun, counted and implemented. Everything
+  /// else asks `HTTPProtocol` what is true of a protocol, so that another one needs no change there.
+  private static let namesHTTP2 = [
+    "Sources/Bytes/HTTPProtocol.swift", "Sources/Server/Multiplexing/MultiplexedConnection.swift",
+    "Sources/Server/HTTP2/HTTP2Endpoint.swift", "Sources/Server/Loop/Statistics.swift",
+    // The published key 'http2', and a message about gRPC, which is defined over HTTP/2.
+    "Sources/Server/Admin/AdminResources.swift", "Sources/Session/Exchange/PeerNames.swift",
+  ]
+
+  @Test func protocolsAreComparedInOnePlace() {
+    for source in Self.swift where !Self.namesHTTP2.contains(source.path) {
+      let places = source.places(of: [" ", ")", "]", ",", ":"].map { ".http2\($0)" })
+      #expect(places.isEmpty)
+    }
+  }
+
   /// How far a function may be from the line that CONTRIBUTING.md gives: a reader sees it on the same screen.
   private static let nearLines = 30
 

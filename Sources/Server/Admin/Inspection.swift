@@ -105,8 +105,8 @@ extension Statistics.Gauges {
       case .upstream(let upstream):
         if upstream.isStream { continue }
         if upstream.owner == nil { idleUpstreams += 1 } else { busyUpstreams += 1 }
-      case .http2(let endpoint) where endpoint.isClient: clients += 1
-      case .http2(let endpoint): if endpoint.isUnused { idleUpstreams += 1 } else { busyUpstreams += 1 }
+      case .multiplexed(let connection) where connection.isClient: clients += 1
+      case .multiplexed(let connection): if connection.isUnused { idleUpstreams += 1 } else { busyUpstreams += 1 }
       case .fetch: busyUpstreams += 1
       case .free, .listener, .mailbox, .connector, .attempt, .probe, .acceptPause: break
       }
@@ -127,8 +127,8 @@ extension OpenConnection {
       case .client(let conversation) where !conversation.hasNoClient:
         open.append(OpenConnection(conversation, now: now))
       // Its streams are shown one by one, as long as it has any.
-      case .http2(let endpoint) where endpoint.connection.openStreams == 0:
-        if case .client(let client) = endpoint.peer { open.append(client.summary) }
+      case .multiplexed(let connection) where connection.openStreams == 0:
+        if case .client(let client) = connection.peer { open.append(client.summary(on: connection.wire)) }
       default: break
       }
     }
@@ -136,12 +136,12 @@ extension OpenConnection {
   }
 }
 
-extension HTTP2Client {
+extension MultiplexedClient {
   /// Between requests.
-  var summary: OpenConnection {
+  func summary(on wire: HTTPProtocol) -> OpenConnection {
     OpenConnection(
       client: accepted.peer, state: .idle, text: "", reference: nil, rule: nil, upstream: nil, user: nil, program: nil,
-      destination: nil, wire: .http2, decision: nil, bytesIn: 0, bytesOut: 0, ageMilliseconds: nil)
+      destination: nil, wire: wire, decision: nil, bytesIn: 0, bytesOut: 0, ageMilliseconds: nil)
   }
 }
 

@@ -70,7 +70,7 @@ struct Repetition {
   let connection: Accepted
   let descriptor: Descriptor
   let origin: RequestOrigin
-  let client: ClientIdentity
+  let client: KnownClient
 
   init(of caching: Caching, by conversation: Conversation) {
     self.caching = caching

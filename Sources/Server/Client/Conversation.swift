@@ -20,7 +20,6 @@
 
 import Asking
 import Bytes
-import HTTP2
 import Policy
 import Security
 import Session
@@ -35,7 +34,7 @@ final class Conversation {
   @exclusivity(unchecked) private(set) var stream: ByteStream
   @exclusivity(unchecked) private var interest: Interest? = .read
   /// Who the client is.
-  @exclusivity(unchecked) private(set) var client: ClientIdentity
+  @exclusivity(unchecked) private(set) var client: KnownClient
   /// The policy that the current exchange began with, ready for use.
   @exclusivity(unchecked) private(set) var live: LivePolicy
   @exclusivity(unchecked) var session: Session
@@ -79,7 +78,7 @@ final class Conversation {
 
   /// `stream`: what carries the bytes, if not the connection itself. `client`: whose it is, as far as that is known.
   init(
-    slot: Int, _ connection: Accepted, over stream: ByteStream? = nil, of client: ClientIdentity = ClientIdentity(),
+    slot: Int, _ connection: Accepted, over stream: ByteStream? = nil, of client: KnownClient = KnownClient(),
     _ worker: Worker
   ) {
     self.slot = slot
@@ -312,10 +311,10 @@ final class Conversation {
     switch handshake.goOn(tls, worker.shared.log) {
     case .goesOn: break
     case .failed: close(worker)
-    case .done(isHTTP2: true):
+    case .done(let wire) where wire.isMultiplexed:
       self.handshake = nil
-      continueAsHTTP2(worker)
-    case .done(isHTTP2: false):
+      multiplex(wire, worker)
+    case .done:
       self.handshake = nil
       session.handshakeDone(now: worker.now)
       // The first request often comes with the end of the handshake.
@@ -330,20 +329,18 @@ final class Conversation {
     }
   }
 
-  /// The client has chosen HTTP/2 inside its tunnel. Its connection no longer belongs to this conversation.
-  private func continueAsHTTP2(_ worker: Worker) {
-    let limits = live.policy.configuration.limits
-    let settings = ConnectionLimits(limits, extendedConnect: session.interior?.mayUpgrade ?? false)
-    guard let connection = HTTP2Connection(.server, settings, worker.messages, now: worker.now) else {
-      return close(worker)
-    }
+  /// The client has chosen a protocol with streams inside its tunnel. Its connection no longer belongs to this
+  /// conversation.
+  private func multiplex(_ wire: HTTPProtocol, _ worker: Worker) {
+    guard
+      let connection = wire.begin(
+        stream, slot: slot, with: .client(MultiplexedClient(self)), interest: interest,
+        takesTunnels: session.interior?.mayUpgrade ?? false, worker)
+    else { return close(worker) }
     flags.insert(.closed)
-    let endpoint = HTTP2Endpoint(
-      slot: slot, stream, connection, .client(HTTP2Client(self)), interest: interest, worker)
-    worker.reoccupy(slot, .http2(endpoint))
     // The first requests often arrive with the end of the handshake.
-    endpoint.read()
-    if worker.isDraining { endpoint.retire() }
+    connection.read()
+    if worker.isDraining { connection.retire() }
   }
 
   // MARK: A question to an operator

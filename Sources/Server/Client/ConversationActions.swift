@@ -132,9 +132,7 @@ extension Conversation {
     }
     if reused { worker.statistics.upstreamsReused += 1 } else { worker.statistics.upstreamsOpened += 1 }
     mark(upstream, reused: reused)
-    if let mine = stream.carried as? HTTP2Carrier, upstream.stream.tls == nil,
-      let other = upstream.stream.carried as? HTTP2Carrier
-    {
+    if let mine = stream.carried, upstream.stream.tls == nil, let other = upstream.stream.carried {
       mine.pair(with: other)
     }
     // What was found out about the destination itself says more than a parent's certificate.

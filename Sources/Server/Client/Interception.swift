@@ -41,7 +41,7 @@ final class Interception: Sendable {
 final class ClientHandshake {
   enum Step {
     case goesOn
-    case done(isHTTP2: Bool)
+    case done(HTTPProtocol)
     /// What there is to say has been logged; the connection is of no more use.
     case failed
   }
@@ -87,7 +87,7 @@ final class ClientHandshake {
     switch tls.handshake() {
     case .wantsRead: wants = .read
     case .wantsWrite: wants = .write
-    case .done: return .done(isHTTP2: tls.negotiatedProtocol == .http2)
+    case .done: return .done(tls.negotiatedProtocol ?? .http11)
     case .failed(let failure):
       noteRefusal(failure, log)
       return .failed

@@ -24,7 +24,7 @@ final class Admission {
       cursor = cursor + 1 < worker.slots.occupants.count ? cursor + 1 : 0
       switch worker.slots.occupants[cursor] {
       case .client(let other): other.countIdentity(worker)
-      case .http2(let endpoint): if case .client(let client) = endpoint.peer { client.countIdentity(worker) }
+      case .multiplexed(let connection): if case .client(let client) = connection.peer { client.countIdentity(worker) }
       default: break
       }
     }

@@ -9,7 +9,7 @@ import Sharing
 import Transport
 
 /// What is known about the client that owns a connection.
-struct ClientIdentity {
+struct KnownClient {
   struct Facts: OptionSet {
     let rawValue: UInt8
 
@@ -177,8 +177,8 @@ struct ClientIdentity {
   }
 
   /// The same client, for a conversation that is no connection of its own: it is not counted.
-  var uncounted: ClientIdentity {
-    var other = ClientIdentity(claimant)
+  var uncounted: KnownClient {
+    var other = KnownClient(claimant)
     other.facts = facts.subtracting(.counted)
     return other
   }

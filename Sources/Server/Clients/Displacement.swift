@@ -78,16 +78,16 @@ final class Displacement {
     found.abandon()
   }
 
-  /// The connection of HTTP/2 that this client opened to a host and on which nothing has moved for longest.
+  /// The connection with streams that this client opened to a host and on which nothing has moved for longest.
   private static func idlestLine(
     of occupants: [Occupant], to place: ConnectionQuota.Place, of identity: Claimant
-  ) -> HTTP2Endpoint? {
-    var found: HTTP2Endpoint? = nil
-    for case .http2(let endpoint) in occupants {
-      guard case .origin(let line) = endpoint.peer, line.holder == identity, line.holdsPlace,
+  ) -> (any MultiplexedConnection)? {
+    var found: (any MultiplexedConnection)? = nil
+    for case .multiplexed(let connection) in occupants {
+      guard case .origin(let line) = connection.peer, line.holder == identity, line.holdsPlace,
         line.destination.place == place
       else { continue }
-      if endpoint.lastProgress < found?.lastProgress ?? .max { found = endpoint }
+      if connection.lastProgress < found?.lastProgress ?? .max { found = connection }
     }
     return found
   }
@@ -110,7 +110,7 @@ final class Displacement {
     worker.statistics.clientsDisplaced += 1
     switch worker.slots.occupants[slot] {
     case .client(let conversation): conversation.displace(worker)
-    case .http2(let endpoint): endpoint.abandon()
+    case .multiplexed(let connection): connection.abandon()
     default: break
     }
     return true
@@ -141,8 +141,8 @@ final class Displacement {
     switch occupant {
     case .client(let conversation) where conversation.identity == identity && !conversation.isStream:
       return conversation.session.quietSince
-    case .http2(let endpoint):
-      if case .client(let client) = endpoint.peer, client.identity == identity { return endpoint.lastProgress }
+    case .multiplexed(let connection):
+      if case .client(let client) = connection.peer, client.identity == identity { return connection.lastProgress }
       return nil
     default: return nil
     }

@@ -23,13 +23,13 @@ final class HTTP2Carrier: CarriedStream {
 
   func isCarried(by endpoint: HTTP2Endpoint) -> Bool { self.endpoint === endpoint }
 
-  /// How long its connection may stay idle, by the rule of the exchange that it served.
   func noteIdle(_ milliseconds: Int64?) {
     if case .origin(let line) = endpoint.peer { line.noteIdle(milliseconds) }
   }
 
-  /// The two carry one exchange.
-  func pair(with other: HTTP2Carrier) { stream.pair(with: other.stream) }
+  func pair(with other: any CarriedStream) {
+    if let other = other as? HTTP2Carrier { stream.pair(with: other.stream) }
+  }
 
   /// The peer did nothing of the request.
   var wasRefused: Bool { stream.wasRefused }

@@ -10,26 +10,14 @@
 // as it is watched for.
 
 import Bytes
+import HTTP1
 import HTTP2
-import Sharing
+import Policy
+import Session
 import Transport
 import Upstream
 
-/// The user whose requests share a connection to an origin, as far as rules distinguish users.
-struct Keeper: Equatable {
-  /// By the kernel; nil: any.
-  var claimant: Claimant? = nil
-  /// By `credentials`; nil: any, or none was named.
-  var proxyUser: String? = nil
-}
-
-final class HTTP2Endpoint {
-  enum Peer {
-    case client(HTTP2Client)
-    /// The connection itself. It serves no exchange.
-    case origin(Upstream)
-  }
-
+final class HTTP2Endpoint: MultiplexedConnection {
   private enum Life {
     case open
     /// No new exchange may begin on it.
@@ -66,8 +54,7 @@ final class HTTP2Endpoint {
   /// With TLS.
   let stream: ByteStream
   let connection: HTTP2Connection
-  let peer: Peer
-  /// Whose requests an origin's connection carries.
+  let peer: MultiplexedPeer
   var keeper = Keeper()
   /// It lives as long as the process.
   let worker: Worker
@@ -76,10 +63,9 @@ final class HTTP2Endpoint {
   @exclusivity(unchecked) private var sending = Sending.free
   /// Memory for a list of touched streams.
   @exclusivity(unchecked) private var spareList: [HTTP2Stream] = []
-  /// It is in `worker.http2`.
+  /// It is in `worker.multiplexed`.
   @exclusivity(unchecked) private var isMarked = false
   @exclusivity(unchecked) private var life = Life.open
-  /// When a byte last moved, in milliseconds of the loop's clock.
   @exclusivity(unchecked) private(set) var lastProgress: Int64
   /// When the peer last sent something.
   @exclusivity(unchecked) private var heardAt: Int64
@@ -95,8 +81,9 @@ final class HTTP2Endpoint {
   /// Since when no stream has been open.
   @exclusivity(unchecked) private var idleSince: Int64
 
-  init(
-    slot: Int, _ stream: ByteStream, _ connection: HTTP2Connection, _ peer: Peer, interest: Interest?, _ worker: Worker
+  private init(
+    slot: Int, _ stream: ByteStream, _ connection: HTTP2Connection, _ peer: MultiplexedPeer, interest: Interest?,
+    _ worker: Worker
   ) {
     self.slot = slot
     self.stream = stream
@@ -107,6 +94,19 @@ final class HTTP2Endpoint {
     lastProgress = worker.now
     heardAt = worker.now
     idleSince = worker.now
+  }
+
+  /// nil: memory is short. `takesTunnels`: see `HTTPProtocol.begin`.
+  static func begin(
+    _ stream: ByteStream, slot: Int, with peer: MultiplexedPeer, interest: Interest?, takesTunnels: Bool,
+    _ worker: Worker
+  ) -> HTTP2Endpoint? {
+    let role: HTTP2Connection.Role = if case .client = peer { .server } else { .client }
+    let limits = ConnectionLimits(worker.policy.configuration.limits, extendedConnect: takesTunnels)
+    guard let connection = HTTP2Connection(role, limits, worker.messages, now: worker.now) else { return nil }
+    let made = HTTP2Endpoint(slot: slot, stream, connection, peer, interest: interest, worker)
+    made.mark()
+    return made
   }
 
   // MARK: What happens
@@ -140,10 +140,9 @@ final class HTTP2Endpoint {
   func mark() {
     if isMarked { return }
     isMarked = true
-    worker.http2.mark(self)
+    worker.multiplexed.mark(self)
   }
 
-  /// Reports what happened to streams, sends what is ready, and registers what to wait for.
   func settle() {
     // Also if the connection is gone: what a stream received before can still be read.
     if connection.hasTouched { serveTouched() }
@@ -185,13 +184,17 @@ final class HTTP2Endpoint {
     } else if case .client(let client) = peer, !stream.isServed {
       stream.isServed = true
       // A stream that was reset before this point asks for nothing.
-      if stream.isBroken || isClosed { stream.reset(.cancel) } else { client.serve(stream, of: self, worker) }
+      if stream.isBroken || isClosed { stream.reset(.cancel) } else { begin(stream, of: client) }
     }
+  }
+
+  private func begin(_ stream: HTTP2Stream, of client: MultiplexedClient) {
+    client.serve(wire, by: self.stream.descriptor, worker) { HTTP2Carrier(stream, of: self, servedBy: $0) }
   }
 
   private func tell(_ fault: ConnectionFault) {
     worker.statistics.http2Faults += 1
-    guard let others = worker.http2.faultHappened(now: worker.now) else { return }
+    guard let others = worker.multiplexed.faultHappened(now: worker.now) else { return }
     let more = others == 0 ? "" : "; \(others) more since the last such line"
     worker.shared.log.event(.warning, "the HTTP/2 connection \(place) ends: \(fault.detail)\(more)")
   }
@@ -257,7 +260,7 @@ final class HTTP2Endpoint {
     sending = .heldBack
     if isMarked { return }
     isMarked = true
-    worker.http2.holdBack(self)
+    worker.multiplexed.holdBack(self)
   }
 
   private func watch() {
@@ -334,7 +337,6 @@ final class HTTP2Endpoint {
 
   /// How many connectors wait for the peer's settings.
   @exclusivity(unchecked) private var settlers = 0
-  /// Whether no exchange has a stream of it or waits for one.
   var isUnused: Bool { connection.openStreams == 0 && settlers == 0 }
   /// The peer's settings have been looked at.
   @exclusivity(unchecked) private var isSettled = false
@@ -368,7 +370,6 @@ final class HTTP2Endpoint {
 
   // MARK: Liveness
 
-  /// Whether the peer has been asked for a sign of life and has not answered. No new exchange begins on the connection.
   var isDoubted: Bool { doubtedSince != nil }
 
   /// Silence of this length, in milliseconds, makes a connection doubtful if a response is given up meanwhile. Shorter
@@ -393,11 +394,10 @@ final class HTTP2Endpoint {
   /// No new exchange may begin on it.
   var isRetired: Bool { life != .open }
 
-  /// Lets what is in progress end, and accepts nothing more.
   func retire() {
     if isRetired { return }
     life = .retired
-    if case .origin(let upstream) = peer { upstream.destination.endpoints.removeAll { $0 === self } }
+    if case .origin(let upstream) = peer { upstream.destination.multiplexed.removeAll { $0 === self } }
     connection.announceEnd()
     mark()
   }
@@ -409,18 +409,6 @@ final class HTTP2Endpoint {
     retire()
   }
 
-  /// The proxy is stopping.
-  func drain() {
-    if case .origin = peer, isUnused { abandon() } else { retire() }
-  }
-
-  /// Whether it counts at this place, where another connection is waiting, and has no open stream.
-  func isIdle(at place: ConnectionQuota.Place) -> Bool {
-    guard case .origin(let upstream) = peer else { return false }
-    return isUnused && upstream.holdsPlace && upstream.destination.place == place
-  }
-
-  /// Ends it and everything in progress.
   func abandon() {
     connection.end(.noError)
     flush()
@@ -439,7 +427,7 @@ final class HTTP2Endpoint {
       client.closed(worker)
       worker.clientClosed(slot)
     case .origin(let upstream):
-      upstream.destination.endpoints.removeAll { $0 === self }
+      upstream.destination.multiplexed.removeAll { $0 === self }
       worker.upstreams.close(upstream, worker)
       if !isSettled { resumeSettling() }
     }
@@ -447,15 +435,31 @@ final class HTTP2Endpoint {
 }
 
 extension HTTP2Endpoint {
-  /// Whether the upstream is one of its streams.
+  var wire: HTTPProtocol { .http2 }
+  var openStreams: Int { connection.openStreams }
+  var hasFreePlace: Bool { connection.hasFreePlace }
+  var mayOpen: Bool { connection.mayOpen }
+  var hasSettings: Bool { connection.hasSettings }
+  var takesTunnels: Bool { connection.takesTunnels }
+
+  func openStream(servedBy slot: Int) -> any CarriedStream {
+    HTTP2Carrier(connection.open(), of: self, servedBy: slot)
+  }
+
   func carries(_ upstream: Upstream?) -> Bool {
     (upstream?.stream.carried as? HTTP2Carrier)?.isCarried(by: self) ?? false
   }
 
-  var isClient: Bool { if case .client = peer { true } else { false } }
-
   func touch(_ stream: HTTP2Stream) {
     connection.touch(stream)
     mark()
+  }
+}
+
+extension ConnectionLimits {
+  init(_ limits: Limits, extendedConnect: Bool = false) {
+    self.init(
+      head: HeadLimits(bytes: limits.headerBytes, fields: limits.headers), streams: limits.streams,
+      resets: limits.streamResets, extendedConnect: extendedConnect, linger: Session.lingerMilliseconds)
   }
 }

@@ -14,7 +14,7 @@ enum Occupant {
   case connector(Connector)
   case attempt(Connector)
   case probe(TunnelProbe)
-  case http2(HTTP2Endpoint)
+  case multiplexed(any MultiplexedConnection)
   case fetch(CacheFetch)
   /// Accepting paused because no descriptors were left; its timer resumes it.
   case acceptPause

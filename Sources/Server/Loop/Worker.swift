@@ -2,9 +2,9 @@
 //
 // A worker is built inside its own thread and never leaves it. Others reach it only through its mailbox. It passes each
 // event to whom it is for, and owns a type for each concern that outlasts an event: who has which slot (Slots), whose
-// turn comes without an event (Turns, HTTP2Rounds), what it accepts (Listening, Admission, Draining), what it knows of
-// clients (ClientOwners), routes (RouteTable) and the network (LoopNetwork), which connections it keeps (UpstreamPool),
-// and who gives way (Displacement). Those that need more than their own state are given the worker with the event.
+// turn comes without an event (Turns, MultiplexedRounds), what it accepts (Listening, Admission, Draining), what it
+// knows of clients (ClientOwners), routes (RouteTable) and the network (LoopNetwork), which connections it keeps
+// (UpstreamPool), and who gives way (Displacement). Those that need more than their own state are given the worker with the event.
 
 import Bytes
 import Cache
@@ -37,7 +37,7 @@ final class Worker {
   @exclusivity(unchecked) private(set) var slots: Slots
   @exclusivity(unchecked) var turns = Turns()
   @exclusivity(unchecked) private var due: [Int] = []
-  let http2 = HTTP2Rounds()
+  let multiplexed = MultiplexedRounds()
   let messages = MessageScratch(sha1: sha1)
 
   // Clients.
@@ -119,7 +119,7 @@ final class Worker {
   /// Runs until it is told to drain and has done so.
   func run() {
     while !draining.isOver {
-      let isDueAtOnce = turns.isDueAtOnce || !http2.isEmpty || closing != nil
+      let isDueAtOnce = turns.isDueAtOnce || !multiplexed.isEmpty || closing != nil
       let count = slots.wait(milliseconds: isDueAtOnce ? 0 : waitMilliseconds())
       workspace.beginTurn(microseconds: Clock.monotonicMicroseconds)
       now = workspace.turnMicroseconds / 1000
@@ -133,7 +133,7 @@ final class Worker {
       if turns.hasResting { serveResting() }
       runTimers()
       if closing != nil { continueClosing() }
-      if !http2.isEmpty { http2.settle() }
+      if !multiplexed.isEmpty { multiplexed.settle() }
       handOverRecords()
       statistics.noteTurn(microseconds: Clock.monotonicMicroseconds - workspace.turnMicroseconds)
       if draining.refusalIsOver(now: now) { endUnderWay() }
@@ -151,14 +151,14 @@ final class Worker {
     return timer < 0 ? rest : min(timer, rest)
   }
 
-  /// Passes an event on. Streams of HTTP/2 and stored answers cause some, too.
+  /// Passes an event on. Streams of others and stored answers cause some, too.
   func dispatch(_ readiness: Readiness, to slot: Int) {
     switch slots.occupants[slot] {
     case .client(let conversation): conversation.clientReady(readiness, self)
     case .upstream(let upstream): upstreams.ready(readiness, of: upstream, self)
     case .attempt(let connector): connector.attemptReady(slot, self)
     case .probe(let probe): probe.ready(self)
-    case .http2(let endpoint): endpoint.ready(readiness)
+    case .multiplexed(let connection): connection.ready(readiness)
     case .fetch(let fetch): fetch.ready(readiness)
     case .listener(let listener): accept(listener)
     case .mailbox: takeMessages()
@@ -170,7 +170,7 @@ final class Worker {
     for (slot, generation) in turns.takeAgain() where slots.isCurrent(slot, generation) {
       switch slots.occupants[slot] {
       case .client(let conversation): conversation.readMore(self)
-      case .http2(let endpoint): endpoint.read()
+      case .multiplexed(let connection): connection.read()
       case .fetch(let fetch): fetch.readMore()
       default: break
       }
@@ -195,7 +195,7 @@ final class Worker {
       case .upstream(let upstream): upstreams.timerFired(upstream, self)
       case .connector(let connector): connector.timerFired(self)
       case .probe(let probe): probe.timerFired(self)
-      case .http2(let endpoint): endpoint.timerFired()
+      case .multiplexed(let connection): connection.timerFired()
       case .fetch(let fetch): fetch.timerFired()
       case .acceptPause: resumeAccepting()
       case .free, .listener, .mailbox, .attempt: break
@@ -399,7 +399,7 @@ final class Worker {
     statistics.clientsAccepted += 1
     clients += 1
     let slot = occupy(.free)
-    let conversation = Conversation(slot: slot, connection, of: ClientIdentity(identity), self)
+    let conversation = Conversation(slot: slot, connection, of: KnownClient(identity), self)
     reoccupy(slot, .client(conversation))
     admission.count(conversation, self)
     guard register(connection.descriptor, .read, slot) else {
@@ -436,7 +436,7 @@ final class Worker {
       switch slots.occupants[slot] {
       case .client(let conversation): conversation.drain(self)
       case .upstream(let upstream): upstreams.dropIdle(upstream, self)
-      case .http2(let endpoint): endpoint.drain()
+      case .multiplexed(let connection): connection.drain()
       case .free, .listener, .mailbox, .connector, .attempt, .probe, .fetch, .acceptPause: continue
       }
     }
@@ -461,7 +461,7 @@ final class Worker {
       if case .client(let conversation) = slots.occupants[slot] { conversation.shutDown(self) }
     }
     for slot in slots.occupants.indices {
-      if case .http2(let endpoint) = slots.occupants[slot] { endpoint.abandon() }
+      if case .multiplexed(let connection) = slots.occupants[slot] { connection.abandon() }
     }
     handOverRecords()
   }

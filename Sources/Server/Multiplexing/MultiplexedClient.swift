@@ -1,17 +1,17 @@
-// Clients that speak HTTP/2 inside an intercepted tunnel. Each of their streams is a conversation of its own.
+// Clients whose requests come on the streams of one connection, inside an intercepted tunnel. Each stream is a
+// conversation of its own.
 
 import Bytes
-import HTTP2
 import Session
 import Sharing
 import Transport
 
 /// What is known of the client of a connection. It applies to each of its streams.
-final class HTTP2Client {
+final class MultiplexedClient {
   let accepted: Accepted
   /// Whose requests they are, and which tunnel they come through.
   private let origin: RequestOrigin
-  private var client: ClientIdentity
+  private var client: KnownClient
   /// The policy under which it was identified.
   private let live: LivePolicy
 
@@ -26,16 +26,17 @@ final class HTTP2Client {
 
   func countIdentity(_ worker: Worker) { client.count(accepted, worker) }
 
-  func serve(_ stream: HTTP2Stream, of endpoint: HTTP2Endpoint, _ worker: Worker) {
+  /// The client has opened a stream. `by`: the connection; `stream`: makes the stream that the slot's occupant serves.
+  func serve(_ wire: HTTPProtocol, by connection: Descriptor, _ worker: Worker, _ stream: (Int) -> any CarriedStream) {
     let slot = worker.occupy(.free)
-    let carrier = HTTP2Carrier(stream, of: endpoint, servedBy: slot)
+    let carrier = stream(slot)
     // The connection is counted, not its streams.
     var client = self.client.uncounted
     if live !== worker.live { client.forgetNames() }
     let conversation = Conversation(
-      slot: slot, accepted, over: ByteStream(carrier, by: endpoint.stream.descriptor), of: client, worker)
+      slot: slot, accepted, over: ByteStream(carrier, by: connection), of: client, worker)
     conversation.session.origin = origin
-    conversation.session.origin.wire = .http2
+    conversation.session.origin.wire = wire
     if worker.isDraining { conversation.session.expectLastExchange() }
     if live !== worker.live { conversation.session.origin.tunnelIsUnchecked = origin.interior != nil }
     worker.reoccupy(slot, .client(conversation))

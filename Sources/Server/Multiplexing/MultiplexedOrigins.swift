@@ -1,31 +1,26 @@
-// Origins and parents that speak HTTP/2: one connection carries the requests, or the tunnels, of many exchanges.
+// Origins and parents with which one connection carries the requests, or the tunnels, of many exchanges.
 //
-// A connection whose handshake has agreed on HTTP/2 is in its destination's list, under the same key as every kept
+// A connection whose handshake has agreed on such a protocol is in its destination's list, under the same key as every kept
 // connection: host, port, judged policy and route. Each exchange gets a stream of it, as an upstream of its own.
 
 import Bytes
 import HTTP1
-import HTTP2
 import Policy
 import Session
 import Transport
 
 extension UpstreamPool {
-  /// Makes an endpoint of a connection that has agreed on HTTP/2. It carries streams. nil if memory is short.
-  func multiplex(_ line: Upstream, for conversation: Conversation, _ worker: Worker) -> HTTP2Endpoint? {
-    let policy = worker.policy
-    let limits = policy.configuration.limits
-    guard let connection = HTTP2Connection(.client, ConnectionLimits(limits), worker.messages, now: worker.now) else {
-      return nil
-    }
-    let endpoint = HTTP2Endpoint(
-      slot: line.slot, line.stream, connection, .origin(line), interest: line.interest, worker)
-    endpoint.keeper = Self.keeper(for: conversation, policy, worker)
-    worker.reoccupy(line.slot, .http2(endpoint))
-    line.destination.endpoints.append(endpoint)
+  /// Makes a connection that carries streams of one that has agreed on `wire`. nil if memory is short.
+  func multiplex(
+    _ line: Upstream, on wire: HTTPProtocol, for conversation: Conversation, _ worker: Worker
+  ) -> (any MultiplexedConnection)? {
+    guard
+      let made = wire.begin(line.stream, slot: line.slot, with: .origin(line), interest: line.interest, worker)
+    else { return nil }
+    made.keeper = Self.keeper(for: conversation, worker.policy, worker)
+    line.destination.multiplexed.append(made)
     resumeQueued(for: line.destination, worker)
-    endpoint.mark()
-    return endpoint
+    return made
   }
 
   /// A stream of a connection to `destination` that has room for one and whose address the rule allows, if there is
@@ -34,11 +29,11 @@ extension UpstreamPool {
     _ destination: Destination, rule: Int?, allowsCellular: Bool, for conversation: Conversation, mayWait: Bool,
     _ policy: Policy, _ worker: Worker
   ) -> Upstream? {
-    let found = endpoint(
+    let found = connection(
       to: destination, rule: rule, allowsCellular: allowsCellular,
       needing: conversation.session.exchange.opensWebSocket ? .tunnels : .nothing, for: conversation,
       mayWait: mayWait, policy, worker)
-    return found.map { stream(of: $0.endpoint, $0.line, worker) }
+    return found.map { stream(of: $0.connection, $0.line, worker) }
   }
 
   /// Streams may have become available for those that wait for a place.
@@ -60,47 +55,50 @@ extension UpstreamPool {
   /// A connection for another stream. `mayWait`: if all have as many as the peer allows, one where the stream waits
   /// for another to end. That may take days (event streams, WebSockets), so another connection is opened first if it
   /// may be.
-  func endpoint(
+  func connection(
     to destination: Destination, rule: Int?, allowsCellular: Bool, needing need: StreamNeed = .nothing,
     for conversation: Conversation, mayWait: Bool = false, _ policy: Policy, _ worker: Worker
-  ) -> (endpoint: HTTP2Endpoint, line: Upstream)? {
-    func found(where isMeant: (HTTP2Endpoint) -> Bool) -> (endpoint: HTTP2Endpoint, line: Upstream)? {
-      endpoint(
+  ) -> (connection: any MultiplexedConnection, line: Upstream)? {
+    func found(where isMeant: (any MultiplexedConnection) -> Bool) -> (
+      connection: any MultiplexedConnection, line: Upstream
+    )? {
+      connection(
         to: destination, rule: rule, allowsCellular: allowsCellular, needing: need, for: conversation, policy, worker,
         where: isMeant)
     }
-    let free = found { $0.connection.hasFreePlace }
+    let free = found { $0.hasFreePlace }
     // The tunnels on a connection to a parent stay too long for anything to wait for.
-    let mustWait = destination.endpoints.count >= Self.mostConnections
+    let mustWait = destination.multiplexed.count >= Self.mostConnections
     if free != nil || !(mayWait || mustWait) || destination.isParent { return free }
-    return found { $0.connection.mayOpen }
+    return found { $0.mayOpen }
   }
 
   /// How many connections of a loop to one origin may be opened because the others are full: some origins allow one
   /// stream, or none for a while.
   private static let mostConnections = 16
 
-  private func endpoint(
+  private func connection(
     to destination: Destination, rule: Int?, allowsCellular: Bool, needing need: StreamNeed,
-    for conversation: Conversation, _ policy: Policy, _ worker: Worker, where isMeant: (HTTP2Endpoint) -> Bool
-  ) -> (endpoint: HTTP2Endpoint, line: Upstream)? {
+    for conversation: Conversation, _ policy: Policy, _ worker: Worker,
+    where isMeant: (any MultiplexedConnection) -> Bool
+  ) -> (connection: any MultiplexedConnection, line: Upstream)? {
     let keeper = Self.keeper(for: conversation, policy, worker)
-    for endpoint in destination.endpoints.reversed() {
-      guard case .origin(let line) = endpoint.peer, isMeant(endpoint), !endpoint.isDoubted else { continue }
+    for connection in destination.multiplexed.reversed() {
+      guard case .origin(let line) = connection.peer, isMeant(connection), !connection.isDoubted else { continue }
       switch need {
       case .nothing: break
-      case .tunnels where destination.isParent || !endpoint.connection.takesTunnels: continue
-      case .settings where endpoint.connection.hasSettings: continue
+      case .tunnels where destination.isParent || !connection.takesTunnels: continue
+      case .settings where connection.hasSettings: continue
       case .tunnels, .settings: break
       }
-      if endpoint.keeper != keeper { continue }
+      if connection.keeper != keeper { continue }
       if !allowsCellular, line.path.status == .wwan { continue }
       if isDenied(line, rule: rule, of: policy, worker.network) { continue }
       if !mayServe(line, worker) {
-        endpoint.retire()
+        connection.retire()
         continue
       }
-      return (endpoint, line)
+      return (connection, line)
     }
     return nil
   }
@@ -117,31 +115,24 @@ extension UpstreamPool {
     worker.network.stillLeads(line) && isInForce(line, worker.live) && mayRely(on: line, worker)
   }
 
-  func stream(of endpoint: HTTP2Endpoint, _ line: Upstream, _ worker: Worker) -> Upstream {
+  func stream(of connection: any MultiplexedConnection, _ line: Upstream, _ worker: Worker) -> Upstream {
     let slot = worker.occupy(.free)
-    let carrier = HTTP2Carrier(endpoint.connection.open(), of: endpoint, servedBy: slot)
-    let upstream = Upstream(slot: slot, ByteStream(carrier, by: line.descriptor), of: line)
+    let stream = ByteStream(connection.openStream(servedBy: slot), by: line.descriptor)
+    let upstream = Upstream(slot: slot, stream, of: line, on: connection.wire)
     retain(line.destination)
     worker.reoccupy(slot, .upstream(upstream))
     return upstream
   }
 
   /// A stream of the connection to a parent, for the tunnel that a connector opens.
-  func line(of endpoint: HTTP2Endpoint, _ upstream: Upstream, for connector: Connector, _ worker: Worker) -> Line {
+  func line(
+    of connection: any MultiplexedConnection, _ upstream: Upstream, for connector: Connector, _ worker: Worker
+  ) -> Line {
     let slot = worker.occupy(.attempt(connector))
-    let carrier = HTTP2Carrier(endpoint.connection.open(), of: endpoint, servedBy: slot)
     let line = Line(
       slot: slot, Candidate(address: upstream.address, path: upstream.path),
-      ByteStream(carrier, by: upstream.descriptor))
+      ByteStream(connection.openStream(servedBy: slot), by: upstream.descriptor))
     line.report = upstream.report
     return line
-  }
-}
-
-extension ConnectionLimits {
-  init(_ limits: Limits, extendedConnect: Bool = false) {
-    self.init(
-      head: HeadLimits(bytes: limits.headerBytes, fields: limits.headers), streams: limits.streams,
-      resets: limits.streamResets, extendedConnect: extendedConnect, linger: Session.lingerMilliseconds)
   }
 }

@@ -76,7 +76,8 @@ final class LoopNetwork {
         if !stillLeads(upstream) { worker.upstreams.dropIdle(upstream, worker) }
       case .client(let conversation): conversation.networkChanged(worker)
       case .probe(let probe): probe.networkChanged(worker)
-      case .http2(let endpoint): if case .origin(let line) = endpoint.peer, !stillLeads(line) { endpoint.retire() }
+      case .multiplexed(let connection):
+        if case .origin(let line) = connection.peer, !stillLeads(line) { connection.retire() }
       case .fetch(let fetch): if let line = fetch.line, hasLost(line.descriptor) { fetch.abandon() }
       case .free, .listener, .mailbox, .upstream, .connector, .attempt, .acceptPause: break
       }

@@ -38,7 +38,7 @@ final class Connector {
     case probing(Line?, Candidate, TunnelProbe)
     case handshake(Line, OriginHandshake)
     /// Waits until a server says whether it opens tunnels on streams.
-    case settling(HTTP2Endpoint)
+    case settling(any MultiplexedConnection)
     /// Waits for the network to change.
     case waiting
   }
@@ -332,7 +332,8 @@ final class Connector {
 
   /// A kept connection saves all later steps. The conversation has already looked by the first route.
   func findKept(_ worker: Worker) {
-    guard !needsFresh, choice.isLater || openings.hasFollowed(carrier) || !carrier.endpoints.isEmpty, let conversation,
+    guard !needsFresh, choice.isLater || openings.hasFollowed(carrier) || !carrier.multiplexed.isEmpty,
+      let conversation,
       let kept = worker.upstreams.takeKept(
         carrier, rule: rule, allowsCellular: allowsCellular, by: protocols,
         for: conversation, mayWait: openings.hasFollowed(carrier), policy, worker)
@@ -344,10 +345,10 @@ final class Connector {
   private func open(_ worker: Worker) {
     guard !needsFresh, offer(to: carrier).includeMultiplexed else { return reach(worker) }
     if webSocketProtocols != nil, let conversation,
-      let found = worker.upstreams.endpoint(
+      let found = worker.upstreams.connection(
         to: carrier, rule: rule, allowsCellular: allowsCellular, needing: .settings, for: conversation, policy, worker)
     {
-      return settle(on: found.endpoint, worker)
+      return settle(on: found.connection, worker)
     }
     if mayOpen(carrier, worker) { reach(worker) }
   }
@@ -361,9 +362,9 @@ final class Connector {
     if mayOpen(parent, worker) { lookUp(worker) }
   }
 
-  /// `mayWait`: see `UpstreamPool.endpoint`.
+  /// `mayWait`: see `UpstreamPool.connection`.
   func takeStream(mayWait: Bool = false, _ worker: Worker) -> Upstream? {
-    guard !needsFresh, protocols.includeMultiplexed, !carrier.endpoints.isEmpty, let conversation else { return nil }
+    guard !needsFresh, protocols.includeMultiplexed, !carrier.multiplexed.isEmpty, let conversation else { return nil }
     return worker.upstreams.takeStream(
       carrier, rule: rule, allowsCellular: allowsCellular, for: conversation, mayWait: mayWait, policy, worker)
   }
@@ -465,9 +466,9 @@ final class Connector {
     case .following(let shared):
       shared.opening.leave(self)
       goOn(afterFollowing: shared, worker)
-    case .settling:
+    case .settling(let connection):
       let detail =
-        "\(destination.name) port \(destination.port) did not send its HTTP/2 settings within "
+        "\(destination.name) port \(destination.port) did not send its \(connection.wire.name) settings within "
         + "\(timeouts.tlsHandshakeMilliseconds) ms."
       routeFailed(UpstreamFailure(.tlsTimeout, detail), .failed, worker)
     case .idle, .naming, .probing: break
@@ -504,19 +505,19 @@ final class Connector {
     upstream.codePoint = codePoint
     if route.parent != nil { worker.shared.health.succeeded(route.route, now: worker.now) }
     if choice.hasWaited { tellOfWait(.resumed, worker) }
-    if tls?.stream.negotiatedProtocol == .http2 {
-      // The endpoint comes before its waiters continue.
-      guard let endpoint = worker.upstreams.multiplex(upstream, for: conversation, worker) else {
+    if let agreed = tls?.stream.negotiatedProtocol, agreed.isMultiplexed {
+      // The connection comes before its waiters continue.
+      guard let connection = worker.upstreams.multiplex(upstream, on: agreed, for: conversation, worker) else {
         worker.upstreams.close(upstream, worker)
-        return fail(UpstreamFailure(.tlsFailed, "\(place): no memory for HTTP/2."), by: nil, worker)
+        return fail(UpstreamFailure(.tlsFailed, "\(place): no memory for \(agreed.name)."), by: nil, worker)
       }
       if webSocketProtocols != nil {
         settlings += 1
-        return settle(on: endpoint, worker)
+        return settle(on: connection, worker)
       }
       cancel(worker)
       var nothing = ByteBuffer()
-      return conversation.connected(worker.upstreams.stream(of: endpoint, upstream, worker), early: &nothing, worker)
+      return conversation.connected(worker.upstreams.stream(of: connection, upstream, worker), early: &nothing, worker)
     }
     cancel(worker)
     conversation.connected(upstream, early: &line.early, worker)
@@ -559,7 +560,7 @@ final class Connector {
       if let waiter = permit.waiter(slot: slot, worker) { worker.shared.quota.abandon(carrier.place, waiter) }
     case .naming: if let lookUp { worker.shared.resolver.cancel(lookUp) }
     case .waiting: worker.network.leave(self)
-    case .settling(let endpoint): endpoint.leaveSettlers()
+    case .settling(let connection): connection.leaveSettlers()
     case .idle: break
     }
     endOpenings(worker)

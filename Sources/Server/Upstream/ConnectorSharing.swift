@@ -36,12 +36,12 @@ extension Connector {
   /// A stream of a connection to the parent, for a tunnel; nil: there is no connection with room for one. `address`: of
   /// the parent; nil: any.
   func lineOfParent(at address: SocketAddress? = nil, _ worker: Worker) -> Line? {
-    guard let parent = route.parent, !parent.endpoints.isEmpty, let conversation,
-      let found = worker.upstreams.endpoint(
+    guard let parent = route.parent, !parent.multiplexed.isEmpty, let conversation,
+      let found = worker.upstreams.connection(
         to: parent, rule: rule, allowsCellular: allowsCellular, for: conversation, policy, worker),
       address == nil || found.line.address == address
     else { return nil }
-    return worker.upstreams.line(of: found.endpoint, found.line, for: self, worker)
+    return worker.upstreams.line(of: found.connection, found.line, for: self, worker)
   }
 
   // MARK: WebSockets
@@ -60,36 +60,37 @@ extension Connector {
   private static let mostSettlings = 2
 
   /// Waits for the settings of a connection that was made for this or for another request.
-  func settle(on endpoint: HTTP2Endpoint, _ worker: Worker) {
-    stage = .settling(endpoint)
-    endpoint.joinSettlers()
+  func settle(on connection: any MultiplexedConnection, _ worker: Worker) {
+    stage = .settling(connection)
+    connection.joinSettlers()
     endOpenings(worker)
     setTimer(worker.now + timeouts.tlsHandshakeMilliseconds, worker)
-    if endpoint.connection.hasSettings { worker.resume(self) }
+    if connection.hasSettings { worker.resume(self) }
   }
 
-  func isSettling(on endpoint: HTTP2Endpoint) -> Bool {
-    if case .settling(let awaited) = stage { awaited === endpoint } else { false }
+  func isSettling(on connection: any MultiplexedConnection) -> Bool {
+    if case .settling(let awaited) = stage { awaited === connection } else { false }
   }
 
   /// The settings are known, or the connection is gone.
-  private func settled(_ endpoint: HTTP2Endpoint, _ worker: Worker) {
+  private func settled(_ connection: any MultiplexedConnection, _ worker: Worker) {
     stage = .idle
-    endpoint.leaveSettlers()
+    connection.leaveSettlers()
     setTimer(.max, worker)
     if let stream = takeStream(worker) { return handOver(stream, worker) }
     // One that is gone may have been given up here, to make room or by a reload.
-    if endpoint.connection.hasSettings || settlings < Self.mostSettlings { return tryRoute(worker) }
-    let detail = "\(destination.name) port \(destination.port) closed the connection before its HTTP/2 settings."
+    if connection.hasSettings || settlings < Self.mostSettlings { return tryRoute(worker) }
+    let detail =
+      "\(destination.name) port \(destination.port) closed the connection before its \(connection.wire.name) settings."
     routeFailed(UpstreamFailure(.connectionClosed, detail), .failed, worker)
   }
 
   /// The connection that it waited for is open, or has failed.
   func goOnAlone(_ worker: Worker) {
-    if case .settling(let endpoint) = stage {
+    if case .settling(let connection) = stage {
       // What was meant for an earlier stage may come late.
-      guard endpoint.connection.hasSettings || endpoint.isClosed else { return }
-      return settling(worker) { settled(endpoint, worker) }
+      guard connection.hasSettings || connection.isClosed else { return }
+      return settling(worker) { settled(connection, worker) }
     }
     if case .queued = stage {
       // A stream needs no place.

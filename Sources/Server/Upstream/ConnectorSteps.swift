@@ -72,22 +72,26 @@ extension Connector {
         return greet(line, worker)
       }
       // A request goes on a stream as it is; a tunnel has to be asked for there.
-      if carrier.isParent { deliver(line, after: tls, worker) } else { multiplex(line, with: parent, worker) }
+      if carrier.isParent {
+        deliver(line, after: tls, worker)
+      } else {
+        multiplex(line, on: agreed, with: parent, worker)
+      }
     }
   }
 
-  /// The parent speaks HTTP/2: the tunnel is a stream of the connection.
-  private func multiplex(_ line: Line, with parent: Destination, _ worker: Worker) {
+  /// The parent speaks a protocol with streams: the tunnel is a stream of the connection.
+  private func multiplex(_ line: Line, on wire: HTTPProtocol, with parent: Destination, _ worker: Worker) {
     guard let conversation else { return line.close(worker) }
     let upstream = worker.upstreams.adopt(line, parent, by: route, worker)
     worker.watch(upstream.stream, &upstream.interest, .read, upstream.slot)
     upstream.codePoint = codePoint
     upstream.report = line.report
-    guard let endpoint = worker.upstreams.multiplex(upstream, for: conversation, worker) else {
+    guard let connection = worker.upstreams.multiplex(upstream, on: wire, for: conversation, worker) else {
       worker.upstreams.close(upstream, worker)
-      return routeFailed(UpstreamFailure(.tlsFailed, "\(place): no memory for HTTP/2."), .failed, worker)
+      return routeFailed(UpstreamFailure(.tlsFailed, "\(place): no memory for \(wire.name)."), .failed, worker)
     }
-    let line = worker.upstreams.line(of: endpoint, upstream, for: self, worker)
+    let line = worker.upstreams.line(of: connection, upstream, for: self, worker)
     endOpening(of: parent, worker)
     greet(line, worker)
   }

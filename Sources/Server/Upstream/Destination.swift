@@ -45,10 +45,10 @@ final class Destination {
   /// Kept connections; the last one was used most recently.
   var idle: [Upstream] = []
   /// Connections that carry the streams of many exchanges and still accept more.
-  var endpoints: [HTTP2Endpoint] = []
+  var multiplexed: [any MultiplexedConnection] = []
   /// It has refused a stream and asked for HTTP/1.1 (RFC 9113, 7).
   var speaksHTTP11Alone = false
-  /// Its last connection of HTTP/2 opens no tunnels on streams (RFC 8441).
+  /// Its last connection with streams opens no tunnels on streams (RFC 8441).
   var opensNoTunnels = false
   /// Who opens a connection that may serve everyone, and who waits for it.
   var opening = SharedOpening<Connector>()
@@ -241,12 +241,12 @@ final class Upstream {
   }
 
   /// One of the streams of the connection `line`.
-  convenience init(slot: Int, _ stream: ByteStream, of line: Upstream) {
+  convenience init(slot: Int, _ stream: ByteStream, of line: Upstream, on wire: HTTPProtocol) {
     self.init(
       slot: slot, stream: stream, address: line.address, destination: line.destination, by: line.route, over: line.path,
       checkedAt: line.checkedAt)
     codePoint = line.codePoint
-    way.wire = .http2
+    way.wire = wire
     report = line.report
   }
 

@@ -1,5 +1,5 @@
 // The upstream connections of one loop: who uses them, which are kept, and the order in which waiters get theirs. The
-// connections that carry the streams of many exchanges are in HTTP2Origins. Tests: test_connections_per_host.py,
+// connections that carry the streams of many exchanges are in MultiplexedOrigins. Tests: test_connections_per_host.py,
 // test_limits.py.
 
 import Bytes
@@ -84,7 +84,7 @@ final class UpstreamPool {
     let shared = worker.shared
     if upstream.isStream {
       // A stored answer says nothing of the route.
-      if let carrier = upstream.stream.carried as? HTTP2Carrier {
+      if let carrier = upstream.stream.carried, !carrier.isOfThisProcess {
         upstream.route.noteAnswer(shared.health, now: worker.now)
         carrier.noteIdle(milliseconds)
       }
@@ -158,12 +158,12 @@ final class UpstreamPool {
   }
 
   /// A stream of an open connection, or a kept connection. `queues`: no kept one if others wait for a place. A stream
-  /// needs none. `mayWait`: see `endpoint`.
+  /// needs none. `mayWait`: see `connection`.
   func takeKept(
     _ destination: Destination, rule: Int?, allowsCellular: Bool, by protocols: [HTTPProtocol],
     for conversation: Conversation, queues: Bool = false, mayWait: Bool = false, _ policy: Policy, _ worker: Worker
   ) -> Upstream? {
-    if protocols.includeMultiplexed || conversation.session.exchange.opensWebSocket, !destination.endpoints.isEmpty,
+    if protocols.includeMultiplexed || conversation.session.exchange.opensWebSocket, !destination.multiplexed.isEmpty,
       let stream = takeStream(
         destination, rule: rule, allowsCellular: allowsCellular, for: conversation, mayWait: mayWait, policy, worker)
     {
@@ -239,9 +239,9 @@ final class UpstreamPool {
       dropIdle(upstream, worker)
       found = true
     }
-    for case .http2(let endpoint) in worker.slots.occupants {
-      guard case .origin = endpoint.peer, endpoint.isUnused else { continue }
-      endpoint.abandon()
+    for case .multiplexed(let connection) in worker.slots.occupants {
+      guard case .origin = connection.peer, connection.isUnused else { continue }
+      connection.abandon()
       found = true
     }
     return found
@@ -253,7 +253,9 @@ final class UpstreamPool {
     where upstream.owner == nil && upstream.holdsPlace && upstream.destination.place == place {
       dropIdle(upstream, worker)
     }
-    for case .http2(let endpoint) in worker.slots.occupants where endpoint.isIdle(at: place) { endpoint.abandon() }
+    for case .multiplexed(let connection) in worker.slots.occupants where connection.isIdle(at: place) {
+      connection.abandon()
+    }
   }
 
   /// Closes what was opened under security policies or by routes that the policy in force does not have.
@@ -263,8 +265,8 @@ final class UpstreamPool {
     for case .upstream(let upstream) in worker.slots.occupants where upstream.owner == nil {
       if !isInForce(upstream, live) { dropIdle(upstream, worker) }
     }
-    for case .http2(let endpoint) in worker.slots.occupants {
-      if case .origin(let line) = endpoint.peer, !isInForce(line, live) { endpoint.retire() }
+    for case .multiplexed(let connection) in worker.slots.occupants {
+      if case .origin(let line) = connection.peer, !isInForce(line, live) { connection.retire() }
     }
   }
 
@@ -280,10 +282,10 @@ final class UpstreamPool {
       case .upstream(let upstream) where upstream.owner == nil:
         dropIdle(upstream, worker)
         things.connections += 1
-      case .http2(let endpoint):
-        guard case .origin = endpoint.peer else { continue }
-        if endpoint.isUnused { things.connections += 1 }
-        endpoint.retire()
+      case .multiplexed(let connection):
+        guard case .origin = connection.peer else { continue }
+        if connection.isUnused { things.connections += 1 }
+        connection.retire()
       default: continue
       }
     }

@@ -1,4 +1,4 @@
-// One end of an exchange: a socket or a stream of an HTTP/2 connection, bare or under TLS. Code that moves bytes need
+// One end of an exchange: a socket or a stream of a connection that carries many, bare or under TLS. Code that moves bytes need
 // not know which.
 
 import Bytes
@@ -25,6 +25,11 @@ public protocol CarriedStream: AnyObject {
   var carrierTLS: TLSStream? { get }
   /// What it brings is made or kept here: no network carries it.
   var isOfThisProcess: Bool { get }
+  /// The two carry one exchange.
+  func pair(with other: any CarriedStream)
+  /// How long what carries it may stay idle, in milliseconds, by the rule of the exchange that it served; nil: that
+  /// rule sets none.
+  func noteIdle(_ milliseconds: Int64?)
   func shutdownWrite()
   func close()
   func abort()
@@ -34,6 +39,8 @@ extension CarriedStream {
   public var carrierTLS: TLSStream? { nil }
   public var isOfThisProcess: Bool { false }
   public var abortion: CarriedAbortion? { nil }
+  public func pair(with other: any CarriedStream) {}
+  public func noteIdle(_ milliseconds: Int64?) {}
 }
 
 public enum CarriedAbortion: Sendable {

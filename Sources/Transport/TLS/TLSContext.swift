@@ -4,6 +4,7 @@
 // request or a client's certificate has left. On a resumed session OpenSSL does not ask, so the caller has to keep
 // sessions apart (`TLSStream.session`).
 
+import Bytes
 import COpenSSL
 
 /// TLS protocol versions, as OpenSSL numbers them.
