@@ -65,8 +65,8 @@ struct Arguments {
   }
 
   private static func noChoice(_ value: String, _ option: CommandOption) -> String {
-    let nearest = Suggestion.nearest(to: value, among: option.choices).map { "; did you mean '\($0)'?" } ?? ""
-    return "'\(option.title)' takes \(alternatives(option.choices)), not '\(value)'\(nearest)"
+    let question = Suggestion.question(value, among: option.choices)
+    return "'\(option.title)' takes \(alternatives(option.choices)), not '\(value)'\(question)"
   }
 
   /// `a, b or c`

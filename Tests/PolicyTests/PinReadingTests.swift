@@ -120,7 +120,7 @@ import Testing
       "3:11: error: 'expires' in [pins.p]: expected a date such as 2027-06-01, found a date or time"),
     LoadRow(
       "names that are none", "[pins.\"a b\"]\n\(both)\n[pins]\nx = 3",
-      "1:7: error: [pins]: expected 1 to 64 ASCII letters, digits, '.', '_', ':' and '-' in the name of a set, found 'a b'",
+      "1:7: error: [pins]: expected 1 to 64 ASCII letters, digits, '.', '_', ':' and '-' in the name of a set of pins, found 'a b'",
       "4:5: error: 'x' in [pins]: expected a table, found an integer"),
     LoadRow(
       "sets that are none", "pins = \"x\"", "1:8: error: 'pins': expected a table, found a string"),

@@ -121,21 +121,21 @@ extension Explanation {
       sender: asker.sender, link: asker.link ?? .unknown, wall: asker.wall)
     var workspace = DecisionWorkspace()
     workspace.host = host
-    let ruling = Ruling(by: policy, of: facts, &workspace)
+    let outcome = MappedDecision(by: policy, of: facts, &workspace)
     let seen = SeenRequest(method: method, scheme: scheme, host: host, port: port, path: path, asker: asker)
     let examination = Examination(
-      of: policy.rules, deciding: ruling.asked.rule, seen, isTunnel: isTunnel, atMost: mostPassedOver,
+      of: policy.rules, deciding: outcome.asked.rule, seen, isTunnel: isTunnel, atMost: mostPassedOver,
       saysWhatIsOpen: saysWhatIsOpen)
-    let mapped = ruling.mapping.flatMap { mapping in
-      ruling.asked.rule.map { number in
+    let mapped = outcome.mapping.flatMap { mapping in
+      outcome.asked.rule.map { number in
         Mapped(
           url: mapping.target.url(of: mapping.path) + query, rule: policy.rules[number].name,
-          location: policy.rules[number].location, escape: ruling.objection == nil ? nil : mapping.escape)
+          location: policy.rules[number].location, escape: outcome.objection == nil ? nil : mapping.escape)
       }
     }
     self.init(
-      by: policy, of: ruling.decision.asTunnel(connect: isTunnel ? policy.treatment(of: ruling.decision) : nil), seen,
-      query: query, isTunnel: isTunnel, to: ruling.mapping?.target, mapped: mapped, examination: examination, own: own)
+      by: policy, of: outcome.decision.asTunnel(connect: isTunnel ? policy.treatment(of: outcome.decision) : nil), seen,
+      query: query, isTunnel: isTunnel, to: outcome.mapping?.target, mapped: mapped, examination: examination, own: own)
   }
 
   private init(

@@ -8,7 +8,7 @@ import Bytes
 import Reachability
 
 /// The decision on a request, and on the URL that its rule maps it to.
-struct Ruling {
+struct MappedDecision {
   /// The decision of the rules on the original request.
   let asked: Decision
   /// Where the rule sends it; nil: to the host that it names.
@@ -19,7 +19,7 @@ struct Ruling {
   var decision: Decision { objection ?? asked }
 }
 
-extension Ruling {
+extension MappedDecision {
   /// The host is in `workspace`. If the rule has a target, it is the target's afterwards.
   init(by policy: Policy, of facts: borrowing RequestFacts, _ workspace: inout DecisionWorkspace) {
     asked = policy.decide(facts, &workspace)
@@ -102,14 +102,14 @@ extension Forecast.Step {
     let method = Array(request.method.utf8)
     let path = Array(request.path.utf8)
     workspace.host = request.host
-    let ruling = Ruling(
+    let outcome = MappedDecision(
       by: policy,
       of: RequestFacts(
         scheme: request.isHTTPS ? .https : .http, port: request.port, method: method.span, path: path.span,
         isTunnel: request.isTunnel, sender: asker.sender, link: asker.link ?? .unknown, wall: asker.wall), &workspace)
-    let treatment = request.isTunnel ? policy.treatment(of: ruling.decision) : nil
-    let decision = ruling.decision.asTunnel(connect: treatment)
-    let address = (ruling.mapping?.target.host ?? request.host).address
+    let treatment = request.isTunnel ? policy.treatment(of: outcome.decision) : nil
+    let decision = outcome.decision.asTunnel(connect: treatment)
+    let address = (outcome.mapping?.target.host ?? request.host).address
     self.init(
       decision: decision, connect: request.isTunnel ? policy.treatment(of: decision) : nil,
       block: address.flatMap { policy.denyingBlock($0, rule: decision.rule, isOwn: own.contains) },

@@ -65,11 +65,8 @@ extension AddressSet {
 
   private static func expectation(_ text: String) -> String {
     let classes = AddressSet.named.map(\.name)
-    var message = "expected \(classes.alternativesInTOML), an address or a CIDR block, found \(text.quoted)"
-    if let nearest = Suggestion.nearest(to: text, among: classes) {
-      message += "; did you mean '\(nearest)'?"
-    }
-    return message
+    return "expected \(classes.alternativesInTOML), an address or a CIDR block, found \(text.quoted)"
+      + Suggestion.question(text, among: classes)
   }
 }
 

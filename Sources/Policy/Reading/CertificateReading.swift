@@ -16,6 +16,36 @@ struct NamedCertificate {
   var title: String { "\(certificate.subject.quoted) in \(path.quoted)" }
 }
 
+/// The files of one kind, each read and parsed once, and each fault found once.
+private struct ParsedFiles<Value, Fault: Error & CustomStringConvertible> {
+  /// Of a file, in bytes.
+  let largest: Int
+  let parse: ([UInt8]) -> Result<Value, Fault>
+  private var byPath: [String: Result<Value, FileFault>] = [:]
+
+  init(largest: Int, parse: @escaping ([UInt8]) -> Result<Value, Fault>) {
+    self.largest = largest
+    self.parse = parse
+  }
+
+  /// nil after an error.
+  mutating func content(of path: String, _ setting: Setting, by reading: ConfigurationReading) -> Value? {
+    let content = byPath[path] ?? read(path, reading.files)
+    byPath[path] = content
+    switch content {
+    case .success(let value): return value
+    case .failure(let fault):
+      reading.error(setting, fault.description)
+      return nil
+    }
+  }
+
+  private func read(_ path: String, _ files: RememberedFiles) -> Result<Value, FileFault> {
+    files.read(path, limit: largest).mapError { FileFault("cannot read \(path.quoted): \($0)") }
+      .flatMap { parse($0).mapError { FileFault("\(path.quoted): \($0)") } }
+  }
+}
+
 /// The certificates of a load, each file read and parsed once.
 final class CertificateMemory {
   /// Largest certificate file, in bytes: twenty times the bundle of a usual system.
@@ -25,9 +55,9 @@ final class CertificateMemory {
   /// Most files that one pattern or directory may match: several times the certificates of a usual system.
   static let mostFiles = 1024
 
-  private var certificatesByPath: [String: Result<[Certificate], FileFault>] = [:]
+  private var certificates = ParsedFiles(largest: largestFileBytes, parse: Certificate.read)
+  private var revocationLists = ParsedFiles(largest: largestRevocationListBytes, parse: Revocation.readList)
   private var anchorsByPath: [String: TrustAnchors] = [:]
-  private var revocationListsByPath: [String: Result<[[UInt8]], FileFault>] = [:]
   /// Certificates whose expiry has been reported, for whichever file came first.
   private var aged: Set<Certificate> = []
 
@@ -98,44 +128,16 @@ final class CertificateMemory {
 
   /// The certificates of one file; nil after an error.
   func certificates(at path: String, _ setting: Setting, by reading: ConfigurationReading) -> [NamedCertificate]? {
-    let content =
-      certificatesByPath[path]
-      ?? Self.content(of: path, largest: Self.largestFileBytes, reading.files) {
-        Certificate.read($0).mapError { FileFault("\(path.quoted): \($0)") }
-      }
-    certificatesByPath[path] = content
-    switch content {
-    case .failure(let fault):
-      reading.error(setting, fault.description)
-      return nil
-    case .success(let certificates):
-      let named = certificates.map { NamedCertificate(certificate: $0, path: path) }
-      for certificate in named { warnOfExpiry(of: certificate, setting, by: reading) }
-      return named
-    }
+    guard let found = certificates.content(of: path, setting, by: reading) else { return nil }
+    let named = found.map { NamedCertificate(certificate: $0, path: path) }
+    for certificate in named { warnOfExpiry(of: certificate, setting, by: reading) }
+    return named
   }
 
   /// The revocation lists of one file; nil after an error.
   func revocationLists(_ text: String, _ setting: Setting, by reading: ConfigurationReading) -> [[UInt8]]? {
     guard let path = Self.path(text, setting, by: reading) else { return nil }
-    let content =
-      revocationListsByPath[path]
-      ?? Self.content(of: path, largest: Self.largestRevocationListBytes, reading.files) {
-        Revocation.readList($0).mapError { FileFault("\(path.quoted): \($0)") }
-      }
-    revocationListsByPath[path] = content
-    switch content {
-    case .success(let lists): return lists
-    case .failure(let fault):
-      reading.error(setting, fault.description)
-      return nil
-    }
-  }
-
-  private static func content<Value>(
-    of path: String, largest limit: Int, _ files: RememberedFiles, parse: ([UInt8]) -> Result<Value, FileFault>
-  ) -> Result<Value, FileFault> {
-    files.read(path, limit: limit).mapError { FileFault("cannot read \(path.quoted): \($0)") }.flatMap(parse)
+    return revocationLists.content(of: path, setting, by: reading)
   }
 
   private func warnOfExpiry(of named: NamedCertificate, _ setting: Setting, by reading: ConfigurationReading) {

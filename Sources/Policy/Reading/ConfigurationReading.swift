@@ -151,8 +151,8 @@ final class ConfigurationReading {
       let table = TableSchema.ofRule.first(where: { $0.schema.names.contains(setting.key) })
     {
       message += "; it stands in [rule.\(table.name)]: write '\(table.name).\(setting.key)'"
-    } else if let nearest = Suggestion.nearest(to: setting.key, among: schema.names) {
-      message += "; did you mean '\(nearest)'?"
+    } else {
+      message += Suggestion.question(setting.key, among: schema.names)
     }
     report(.error, setting.source, setting.keyBegin, message)
   }
@@ -238,11 +238,8 @@ final class ConfigurationReading {
     guard let text = string(setting) else { return nil }
     if let choice = Choice(rawValue: text) { return choice }
     let words = Choice.allCases.map(\.rawValue)
-    var message = "expected \(words.alternativesInTOML), found \(text.quoted)"
-    if let nearest = Suggestion.nearest(to: text, among: words) {
-      message += "; did you mean '\(nearest)'?"
-    }
-    error(setting, message)
+    let question = Suggestion.question(text, among: words)
+    error(setting, "expected \(words.alternativesInTOML), found \(text.quoted)\(question)")
     return nil
   }
 

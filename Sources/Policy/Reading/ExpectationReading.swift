@@ -40,11 +40,8 @@ struct ExpectationList {
   /// Looks up the names when every rule and route is known.
   func checkNames(rules known: RuleNames, routes drafts: RouteDrafts, by reading: ConfigurationReading) {
     for (name, setting) in rules where known[name] == nil {
-      var message = "there is no rule named \(name.quoted)"
-      if let nearest = Suggestion.nearest(to: name, among: known.all) {
-        message += "; did you mean '\(nearest)'?"
-      }
-      reading.error(setting, message)
+      reading.error(
+        setting, "there is no rule named \(name.quoted)\(Suggestion.question(name, among: known.all))")
     }
     for (name, setting) in routes { _ = drafts.checkReference(name, setting, by: reading) }
   }

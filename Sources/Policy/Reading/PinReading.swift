@@ -23,35 +23,17 @@ struct PinSets {
   mutating func read(_ setting: Setting, by reading: ConfigurationReading) {
     for entry in reading.table(setting)?.settings ?? [] {
       guard let table = reading.table(entry) else { continue }
-      let draft = PinSetDraft(entry, table, isNamed: checkName(entry, by: reading), by: reading)
+      let isNamed = RuleName.check(entry, of: "set of pins", after: drafts[entry.key]?.header, by: reading)
+      let draft = PinSetDraft(entry, table, isNamed: isNamed, by: reading)
       drafts[entry.key] = drafts[entry.key] ?? draft
     }
-  }
-
-  private func checkName(_ header: Setting, by reading: ConfigurationReading) -> Bool {
-    if let other = drafts[header.key]?.header {
-      let place = other.source.location(other.keyBegin)
-      reading.report(
-        .error, header.source, header.keyBegin,
-        "[pins.\(header.key)] stands at \(place) already; a name belongs to one set of pins")
-    } else if !RuleName.isValid(header.key) {
-      reading.report(
-        .error, header.source, header.keyBegin,
-        "[pins]: expected \(RuleName.expectation) in the name of a set, found \(header.key.quoted)")
-    } else {
-      return true
-    }
-    return false
   }
 
   /// The set that `name` refers to; marks it as used. nil after an error, and if the set itself has one.
   mutating func use(_ name: String, _ setting: Setting, by reading: ConfigurationReading) -> PinSet? {
     guard let draft = drafts[name] else {
-      var message = "there is no set of pins named \(name.quoted)"
-      if let nearest = Suggestion.nearest(to: name, among: drafts.keys.sorted()) {
-        message += "; did you mean '\(nearest)'?"
-      }
-      reading.error(setting, message)
+      let question = Suggestion.question(name, among: drafts.keys.sorted())
+      reading.error(setting, "there is no set of pins named \(name.quoted)\(question)")
       return nil
     }
     drafts[name]?.isUsed = true

@@ -74,22 +74,12 @@ struct RouteDrafts {
   }
 
   private func checkName(_ header: Setting, by reading: ConfigurationReading) -> Bool {
-    let name = header.key
-    if name == Route.direct.name {
-      reading.report(
-        .error, header.source, header.keyBegin,
-        "[routes.\(name)]: the name is reserved: a rule may list \"direct\" without a table of that name")
-    } else if let other = drafts[name]?.header {
-      reading.report(
-        .error, header.source, header.keyBegin,
-        "[routes.\(name)] stands at \(other.source.location(other.keyBegin)) already; a name belongs to one route")
-    } else if !RuleName.isValid(name) {
-      reading.report(
-        .error, header.source, header.keyBegin,
-        "[routes]: expected \(RuleName.expectation) in the name of a route, found \(name.quoted)")
-    } else {
-      return true
+    guard header.key == Route.direct.name else {
+      return RuleName.check(header, of: "route", after: drafts[header.key]?.header, by: reading)
     }
+    reading.report(
+      .error, header.source, header.keyBegin,
+      "[routes.\(header.key)]: the name is reserved: a rule may list \"direct\" without a table of that name")
     return false
   }
 
@@ -119,11 +109,8 @@ struct RouteDrafts {
   /// Whether there is a route of the name; reports one that does not exist.
   func checkReference(_ name: String, _ setting: Setting, by reading: ConfigurationReading) -> Bool {
     if name == Route.direct.name || drafts[name] != nil { return true }
-    var message = "there is no route named \(name.quoted)"
-    if let nearest = Suggestion.nearest(to: name, among: [Route.direct.name] + drafts.keys.sorted()) {
-      message += "; did you mean '\(nearest)'?"
-    }
-    reading.error(setting, message)
+    let question = Suggestion.question(name, among: [Route.direct.name] + drafts.keys.sorted())
+    reading.error(setting, "there is no route named \(name.quoted)\(question)")
     return false
   }
 

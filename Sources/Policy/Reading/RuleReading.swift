@@ -82,6 +82,24 @@ enum RuleName {
     (1...longest).contains(name.utf8.count)
       && name.utf8.allSatisfy { $0.isASCIILetter || $0.isASCIIDigit || "._:-".utf8.contains($0) }
   }
+
+  /// Whether a table may have the name that its header gives it, as in [pins.NAME]. `other`: the table of that name
+  /// that was read before.
+  static func check(
+    _ header: Setting, of thing: String, after other: Setting?, by reading: ConfigurationReading
+  ) -> Bool {
+    let message: String
+    if let other {
+      let place = other.source.location(other.keyBegin)
+      message = "[\(header.table).\(header.key)] stands at \(place) already; a name belongs to one \(thing)"
+    } else if !isValid(header.key) {
+      message = "[\(header.table)]: expected \(expectation) in the name of a \(thing), found \(header.key.quoted)"
+    } else {
+      return true
+    }
+    reading.report(.error, header.source, header.keyBegin, message)
+    return false
+  }
 }
 
 /// The names of all rules. Each belongs to one.

@@ -6,6 +6,11 @@ public enum Suggestion {
   /// Most edits between a typing error and the intended word.
   private static let mostEdits = 2
 
+  /// `; did you mean 'x'?`, to end a message with; empty where nothing is near.
+  public static func question(_ word: String, among candidates: [String]) -> String {
+    nearest(to: word, among: candidates).map { "; did you mean '\($0)'?" } ?? ""
+  }
+
   /// The candidate that `word` is most likely a misspelling of, or nil. Ignores case, and '-' for '_'.
   public static func nearest(to word: String, among candidates: [String]) -> String? {
     let word = normalized(word)

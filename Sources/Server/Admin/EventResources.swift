@@ -25,8 +25,8 @@ struct EventResources {
     let policy = host.state.policy
     let rules = policy.rules.map(\.name)
     if let rule = filter.rule, !rules.contains(rule) {
-      let nearest = Suggestion.nearest(to: rule, among: rules).map { "; did you mean '\($0)'?" } ?? ""
-      return call.refuse(404, "no rule of the policy in force is named '\(AdminCall.cut(rule))'\(nearest)")
+      let question = Suggestion.question(rule, among: rules)
+      return call.refuse(404, "no rule of the policy in force is named '\(AdminCall.cut(rule))'\(question)")
     }
     guard
       call.connection.answersHead
