@@ -40,8 +40,8 @@ public struct OpenQuestion: Sendable {
   public let since: Int64
   /// When the last of the waiting requests gives up, if no other joins.
   public fileprivate(set) var until: Int64
-  /// The waiting requests, by order of arrival.
-  fileprivate var waiters: [QuestionWaiter: Int] = [:]
+  /// How many requests wait for the answer.
+  public fileprivate(set) var waiting = 0
   fileprivate let asker: Claimant
   /// Everything that must be known before the question is put.
   public init(
@@ -60,7 +60,6 @@ public struct OpenQuestion: Sendable {
     until = wall + terms.waitMilliseconds
   }
 
-  public var waiting: Int { waiters.count }
 }
 
 public struct QuestionBoard: Sendable {
@@ -79,7 +78,28 @@ public struct QuestionBoard: Sendable {
     case full(ofClient: Bool)
   }
 
-  private var questions: [AskedRequest: OpenQuestion] = [:]
+  /// A question with those who wait for it. Whoever is shown the question gets no share of the table of waiters.
+  private struct Open: Sendable {
+    var question: OpenQuestion
+    /// By order of arrival.
+    private var arrivals: [QuestionWaiter: Int] = [:]
+
+    init(_ question: OpenQuestion) { self.question = question }
+
+    mutating func join(_ waiter: QuestionWaiter, as arrival: Int) {
+      arrivals[waiter] = arrival
+      question.waiting = arrivals.count
+    }
+
+    mutating func leave(_ waiter: QuestionWaiter) {
+      arrivals[waiter] = nil
+      question.waiting = arrivals.count
+    }
+
+    var waiters: [QuestionWaiter] { arrivals.sorted { $0.value < $1.value }.map(\.key) }
+  }
+
+  private var questions: [AskedRequest: Open] = [:]
   private var references: [String: AskedRequest] = [:]
   private var asked: [QuestionWaiter: AskedRequest] = [:]
   private var shares = Shares<Claimant>()
@@ -89,24 +109,26 @@ public struct QuestionBoard: Sendable {
 
   public var waiting: Int { asked.count }
   /// The oldest first.
-  public var all: [OpenQuestion] { questions.values.sorted { ($0.since, $0.reference) < ($1.since, $1.reference) } }
+  public var all: [OpenQuestion] {
+    questions.values.map(\.question).sorted { ($0.since, $0.reference) < ($1.since, $1.reference) }
+  }
 
   /// A request asks and waits.
   public mutating func ask(_ question: OpenQuestion, _ waiter: QuestionWaiter) -> Asked {
     precondition(asked[waiter] == nil, "a request asks two questions")
     arrivals += 1
-    if let until = questions[question.request]?.until {
-      questions[question.request]?.waiters[waiter] = arrivals
-      questions[question.request]?.until = max(until, question.until)
+    if let until = questions[question.request]?.question.until {
+      questions[question.request]?.join(waiter, as: arrivals)
+      questions[question.request]?.question.until = max(until, question.until)
       asked[waiter] = question.request
       return .joined
     }
     if questions.count >= Self.mostQuestions { return .full(ofClient: false) }
     if shares.held(by: question.asker) >= Self.mostOfOneClient { return .full(ofClient: true) }
     shares.take(for: question.asker)
-    var question = question
-    question.waiters = [waiter: arrivals]
-    questions[question.request] = question
+    var open = Open(question)
+    open.join(waiter, as: arrivals)
+    questions[question.request] = open
     references[question.reference] = question.request
     asked[waiter] = question.request
     return .put
@@ -116,29 +138,30 @@ public struct QuestionBoard: Sendable {
   /// this ends it, because no other request asks it.
   public mutating func leave(_ waiter: QuestionWaiter) -> OpenQuestion? {
     guard let request = asked.removeValue(forKey: waiter) else { return nil }
-    questions[request]?.waiters[waiter] = nil
-    guard let question = questions[request], question.waiters.isEmpty else { return nil }
-    return end(request)
+    questions[request]?.leave(waiter)
+    return questions[request]?.question.waiting == 0 ? end(request)?.question : nil
   }
 
   /// The question with the reference of the request that asked first.
-  public func question(_ reference: String) -> OpenQuestion? { references[reference].flatMap { questions[$0] } }
+  public func question(_ reference: String) -> OpenQuestion? {
+    references[reference].flatMap { questions[$0]?.question }
+  }
 
   /// A question that was answered, and the requests that waited for it, in order of arrival.
   public typealias Taken = (question: OpenQuestion, waiters: [QuestionWaiter])
 
   /// The question is answered: removes it with all waiting requests.
   public mutating func take(_ reference: String) -> Taken? {
-    guard let request = references[reference], let question = end(request) else { return nil }
-    let waiters = question.waiters.sorted { $0.value < $1.value }.map(\.key)
+    guard let request = references[reference], let open = end(request) else { return nil }
+    let waiters = open.waiters
     for waiter in waiters { asked[waiter] = nil }
-    return (question, waiters)
+    return (open.question, waiters)
   }
 
-  private mutating func end(_ request: AskedRequest) -> OpenQuestion? {
-    guard let question = questions.removeValue(forKey: request) else { return nil }
-    references[question.reference] = nil
-    shares.giveBack(of: question.asker)
-    return question
+  private mutating func end(_ request: AskedRequest) -> Open? {
+    guard let open = questions.removeValue(forKey: request) else { return nil }
+    references[open.question.reference] = nil
+    shares.giveBack(of: open.question.asker)
+    return open
   }
 }
