@@ -49,6 +49,17 @@ import Testing
       rule("a", "[rule.security]\nciphers = \"HIGH\"\nprofile = \"public\"\nmin_tls = \"1.3\""),
       idle("'min_tls', 'ciphers' and 'profile' have", own)),
     Row(
+      "what the defaults ask of TLS that the proxy does not take part in",
+      "[defaults.security]\nciphers = \"HIGH\"\nmin_tls = \"1.3\"\n" + rule("a", "hosts = [\"a\"]"),
+      "[defaults.security]: 'min_tls' and 'ciphers' have no effect: https goes through tunnels that stay closed, and "
+        + "no rule sends http over TLS. Set connect = \"verify\" or \"intercept\" in a rule"),
+    Row(
+      "what they ask where a rule verifies",
+      "[defaults.security]\nmin_tls = \"1.3\"\n" + rule("a", "connect = \"verify\"")),
+    Row(
+      "what they ask where a rule upgrades",
+      "[defaults.security]\nmin_tls = \"1.3\"\n" + rule("a", "schemes = [\"http\"]\nupgrade = true")),
+    Row(
       "what holds for tunnels too",
       rule("a", "request.throttle = { rate = \"1MiB\", download = \"1MiB\" }\nrequest.service_type = \"video\"")),
     Row(

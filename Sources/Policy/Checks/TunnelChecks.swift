@@ -65,6 +65,20 @@ struct TunnelChecks {
     }
   }
 
+  /// Warns about [defaults.security] where the proxy takes part in no TLS.
+  func checkDefaults() {
+    let keys = Self.keysOfTLS(defaults.security)
+    if keys.isEmpty || defaults.security.pinSet?.isPinning ?? false { return }
+    let takesPart = rules.contains { rule in
+      !rule.isSound || rule.leavesByTLS ?? false || [.verify, .intercept].contains(Self.treatment(rule, defaults))
+    }
+    if takesPart { return }
+    reading.report(
+      .warning, keys[0].setting.source, keys[0].setting.keyBegin,
+      "[defaults.security]: \(Self.subject(keys)) no effect: https goes through tunnels that stay closed, and no rule "
+        + "sends http over TLS. Set connect = \"verify\" or \"intercept\" in a rule")
+  }
+
   // MARK: Keys that speak of requests
 
   /// A key, or a table, as a warning names it.
@@ -75,13 +89,14 @@ struct TunnelChecks {
 
   /// What it demands of TLS, in which a tunnel that nobody looks into leaves the proxy no say.
   private func keysOfTLS(_ rule: RuleDraft) -> [Key] {
-    if rule.action == .deny { return [] }
+    rule.action == .deny ? [] : rule.security.map(Self.keysOfTLS) ?? []
+  }
+
+  private static func keysOfTLS(_ security: SecurityDraft) -> [Key] {
     let names = [
       "min_tls", "max_tls", "ciphers", "anchors", "profile", "revocation", "server_name", "client_certificate",
     ]
-    return names.compactMap { key in
-      rule.security?.settings[key].map { Key(name: key.quoted, setting: $0) }
-    }
+    return names.compactMap { key in security.settings[key].map { Key(name: key.quoted, setting: $0) } }
   }
 
   private func keysOfConditions(_ rule: RuleDraft) -> [Key] {
@@ -128,13 +143,16 @@ struct TunnelChecks {
   // MARK: Warnings
 
   private func warn(_ keys: [Key], _ finding: TunnelOutcomes.Finding, _ number: Int) {
-    let names = keys.map(\.name)
-    let subject =
-      names.count == 1 ? "\(names[0]) has" : names.dropLast().joined(separator: ", ") + " and \(names.last ?? "") have"
     reading.report(
       .warning, keys[0].setting.source, keys[0].setting.keyBegin,
-      "\(subject) no effect on https\(place(finding)): programs reach it through tunnels, and "
+      "\(Self.subject(keys)) no effect on https\(place(finding)): programs reach it through tunnels, and "
         + "\(closing(finding.outcome, number)). \(advice(finding.outcome, number))")
+  }
+
+  private static func subject(_ keys: [Key]) -> String {
+    let names = keys.map(\.name)
+    return names.count == 1
+      ? "\(names[0]) has" : names.dropLast().joined(separator: ", ") + " and \(names.last ?? "") have"
   }
 
   private func warnOfUnusable(_ rule: RuleDraft, _ finding: TunnelOutcomes.Finding, _ number: Int) {

@@ -131,6 +131,7 @@ struct PolicyDraft {
       if let other { warnOfShadow(rule, by: rules[other], reading) }
     }
     serializers.warnOfIdleDefaults(rules)
+    tunnels.checkDefaults()
     cache.checkDefaults(rules)
   }
 
