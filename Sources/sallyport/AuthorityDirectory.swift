@@ -59,7 +59,8 @@ struct AuthorityDirectory {
   /// Permission bits that a key must not have: write for its group, read or write for all. Its group may read it, so a
   /// daemon can use a key that it cannot replace.
   private static let exposingBits: UInt32 = 0o027
-  /// Permission bits that the directory must not have: who can write to it can put another authority there.
+  /// Permission bits that neither the directory nor a certificate in it may have: who can write to one can put another
+  /// authority there.
   private static let replacingBits: UInt32 = 0o022
 
   let path: String
@@ -80,11 +81,18 @@ struct AuthorityDirectory {
     switch Files.readGuarded(file, limit: Self.largestFileBytes) {
     case .failure(let error) where error.isAbsence: return .success(nil)
     case .failure(let error): return .failure(AuthorityDirectoryFault(cannot: "read", file, error))
+    case .success(let (_, mode)) where mode & Self.replacingBits != 0: return .failure(Self.replaceable(file, mode))
     case .success(let (text, _)):
       return AuthorityCertificate.read(text)
         .map { Member(role: role, certificate: $0, text: text) }
         .mapError { AuthorityDirectoryFault(file, $0) }
     }
+  }
+
+  private static func replaceable(_ path: String, _ mode: UInt32) -> AuthorityDirectoryFault {
+    AuthorityDirectoryFault(
+      "\(path) has mode 0\(String(mode & 0o7777, radix: 8)): whoever can write to it can put another authority there; "
+        + "chmod go-w it")
   }
 
   /// The authorities that have not expired at `seconds` since 1970. The one that signs comes first, even if it has
@@ -104,9 +112,7 @@ struct AuthorityDirectory {
         throw AuthorityDirectoryFault("there is no authority in \(path); 'sallyport ca init' makes one")
       }
       if let mode = Files.mode(path), mode & Self.replacingBits != 0 {
-        throw AuthorityDirectoryFault(
-          "\(path) has mode 0\(String(mode & 0o7777, radix: 8)): whoever can write to it can put another authority there; "
-            + "chmod go-w it")
+        throw Self.replaceable(path, mode)
       }
       let bytes = try key ?? readKey(.active).get()
       switch Authority.load(member.certificate, key: bytes, at: seconds) {

@@ -804,11 +804,13 @@ def test_check_warns_of_an_authority_that_ends_soon_and_of_its_directory(tmp_pat
         assert done.returncode == 0 and (": warning: " in done.stdout) == (words is not None), done
         if words:
             assert words in done.stdout and "'sallyport ca init' makes the next one" in done.stdout
-    directory.chmod(0o777)
-    done = command("check", "--config", configuration)
-    assert done.returncode == 1 and "has mode 0777" in done.stdout and "chmod go-w" in done.stdout
-    refused = command("run", "--config", configuration)
-    assert refused.returncode == 1 and "has mode 0777" in refused.stderr
+    for path, mode, kept in (directory, 0o777, 0o755), (directory / "authority.pem", 0o664, 0o644):
+        path.chmod(mode)
+        done = command("check", "--config", configuration)
+        assert done.returncode == 1 and f"{path} has mode 0{mode:o}" in done.stdout and "chmod go-w" in done.stdout
+        refused = command("run", "--config", configuration)
+        assert refused.returncode == 1 and f"{path} has mode 0{mode:o}" in refused.stderr
+        path.chmod(kept)
 
 
 def test_check_looks_for_the_authority_that_a_rule_needs(tmp_path):
