@@ -1,5 +1,5 @@
-// The protocols on the two sides of an exchange, by their names in TLS negotiation (ALPN, RFC 7301), and what is true of
-// each. Nothing else compares them: a protocol that is added answers here, and the compiler asks for each answer.
+// The protocols on the two sides of an exchange, by their names in TLS negotiation (ALPN, RFC 7301), and what is true
+// of each. Nothing else compares them: a protocol that is added answers here, and the compiler asks for each answer.
 
 public enum HTTPProtocol: String, Sendable, CaseIterable {
   // The preferred one first.

@@ -339,7 +339,7 @@ public struct CacheIndex: Sendable {
     let isUnstorable = unstorable[key].map { $0 > now } ?? false
     guard always || !isUnstorable, var flying = flights[key],
       let index = flying.firstIndex(where: {
-        !$0.isOutdated && $0.serves(flight.claimant) && isEqual($0.flight.fields, flight.fields, key)
+        !$0.isOutdated && $0.serves(flight.claimant) && isEqual($0.flight.fields, flight.fields, under: key)
       })
     else {
       flights[key, default: []].append(Flying(flight: flight))
@@ -355,7 +355,7 @@ public struct CacheIndex: Sendable {
 
   /// Two requests are equal if they agree on the fields that the stored answers to their URL vary with. If none is
   /// stored, those fields are unknown and the requests count as equal.
-  private func isEqual(_ left: MessageFields, _ right: MessageFields, _ key: CacheKey) -> Bool {
+  private func isEqual(_ left: MessageFields, _ right: MessageFields, under key: CacheKey) -> Bool {
     for slot in entries[key]?.slots ?? [] {
       for field in nodes[slot]?.answer.head.selecting ?? []
       where StoredHead.normalized(field.name, left) != StoredHead.normalized(field.name, right) {

@@ -146,7 +146,7 @@ struct TopData: Sendable {
     let elapsed = sampled.map { now.monotonic - $0.at }
     let ended = sampled.map { max(0, total - $0.total) }
     traffic.take(
-      connections, byteRates, value, known: { bytes?.known[$0] ?? bytes?.before[$0] ?? 0 },
+      connections, byteRates: byteRates, decisions: value, known: { bytes?.known[$0] ?? bytes?.before[$0] ?? 0 },
       milliseconds: elapsed, ended: ended, wall: now.wall)
     sampled = (total, now.monotonic)
   }

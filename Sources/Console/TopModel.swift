@@ -192,7 +192,7 @@ public struct TopModel: Sendable {
       if key == .character("y") || key == .character("Y") { return .ask(request) }
       message = "nothing was done"
       return nil
-    case .page(let title, let text, let top): return pressInPage(key, title, text, top)
+    case .page(let title, let text, let top): return pressInPage(key, title: title, text: text, top: top)
     }
   }
 
@@ -270,7 +270,7 @@ public struct TopModel: Sendable {
     return nil
   }
 
-  private mutating func pressInPage(_ key: TopKey, _ title: String, _ text: String, _ top: Int) -> TopAction? {
+  private mutating func pressInPage(_ key: TopKey, title: String, text: String, top: Int) -> TopAction? {
     let page = TopScreen.pageLines(lines: lines)
     let most = max(0, glyphs.wrap(text, columns).count - page)
     func scroll(to line: Int) -> Mode { .page(title: title, text: text, top: max(0, min(line, most))) }

@@ -39,7 +39,7 @@ struct Traffic: Sendable {
   /// `known`: the bytes of an exchange that were counted while it was under way. `milliseconds`: since the last sample;
   /// nil: there was none, so there are no rates. `ended`: the exchanges that ended in that time.
   mutating func take(
-    _ connections: [JSONValue], _ byteRates: [String: Double], _ decisions: [JSONValue],
+    _ connections: [JSONValue], byteRates: [String: Double], decisions: [JSONValue],
     known: (String) -> Double, milliseconds: Int64?, ended: Double?, wall: Int64
   ) {
     for key in entries.keys {

@@ -107,7 +107,8 @@ public struct HistoryLearning {
     var unlearned: [HistoryRequest] = []
     for _ in 0..<Self.mostAttempts {
       switch try attempt(allowed, denied) {
-      case .rules(let rules): return outcome(rules, allowed, denied, leftOut, unlearned)
+      case .rules(let rules):
+        return outcome(rules, allowed: allowed, denied: denied, leftOut: leftOut, unlearned: unlearned)
       case .inseparable(let culprits, let example):
         unlearned += culprits.sorted().map { allowed[$0] }
         allowed = allowed.indices.filter { !culprits.contains($0) }.map { allowed[$0] }
@@ -450,8 +451,8 @@ public struct HistoryLearning {
   }
 
   private func outcome(
-    _ rules: [LearnedRule], _ allowed: [HistoryRequest], _ denied: [HistoryRequest], _ leftOut: Int,
-    _ unlearned: [HistoryRequest]
+    _ rules: [LearnedRule], allowed: [HistoryRequest], denied: [HistoryRequest], leftOut: Int,
+    unlearned: [HistoryRequest]
   ) -> Outcome {
     var text = text(rules)
     if !denied.isEmpty {

@@ -90,9 +90,9 @@ struct DIBHeader {
     colourTableBytes = Self.colourTableBytes(fields, isCore: size == Self.coreBytes, container)
     guard case .masks(let count) = compression else { return }
     if size == Self.infoBytes {
-      try Self.readMasks(count, bitsPerPixel, &reader)
+      try Self.readMasks(count, bitsPerPixel: bitsPerPixel, &reader)
     } else {
-      try Self.readMasks(size == Self.threeMasksBytes ? 3 : 4, bitsPerPixel, &header)
+      try Self.readMasks(size == Self.threeMasksBytes ? 3 : 4, bitsPerPixel: bitsPerPixel, &header)
     }
   }
 
@@ -136,7 +136,7 @@ struct DIBHeader {
   }
 
   private static func readMasks(
-    _ count: Int, _ bitsPerPixel: Int, _ reader: inout ImageReader
+    _ count: Int, bitsPerPixel: Int, _ reader: inout ImageReader
   ) throws(ContentFault) {
     var taken = 0
     for _ in 0..<count {

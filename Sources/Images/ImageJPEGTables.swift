@@ -183,21 +183,21 @@ struct JPEGTables {
   func requireTables(of scan: JPEGScan, in frame: JPEGFrame, at offset: Int) throws(ContentFault) {
     for selected in scan.components {
       guard quantization[selected.component.quantizationTable] else {
-        throw Self.missing("quantization", selected.component.quantizationTable, offset)
+        throw Self.missing("quantization", selected.component.quantizationTable, at: offset)
       }
       if frame.isArithmetic { continue }
       let needsDirect = scan.spectralStart == 0 && !scan.isRefinement
       if needsDirect || !frame.isProgressive, !direct[selected.directTable] {
-        throw Self.missing("DC Huffman", selected.directTable, offset)
+        throw Self.missing("DC Huffman", selected.directTable, at: offset)
       }
       let needsAlternating = scan.spectralStart > 0 || !frame.isProgressive
       if needsAlternating, !alternating[selected.alternatingTable] {
-        throw Self.missing("AC Huffman", selected.alternatingTable, offset)
+        throw Self.missing("AC Huffman", selected.alternatingTable, at: offset)
       }
     }
   }
 
-  private static func missing(_ kind: StaticString, _ table: Int, _ offset: Int) -> ContentFault {
+  private static func missing(_ kind: StaticString, _ table: Int, at offset: Int) -> ContentFault {
     ContentFault("expected the \(kind) table \(table) before the scan, found none", offset: offset)
   }
 }

@@ -106,7 +106,8 @@ struct TIFFFile {
       let tileLength = try directory.number(.tileLength, reader)
       try reader.requireDimensions(tileWidth, tileLength, at: directory.start)
       let tiles = width.dividedRoundingUp(by: tileWidth).saturatingTimes(length.dividedRoundingUp(by: tileLength))
-      try checkParts(.tileOffsets, .tileByteCounts, tiles.saturatingTimes(planes), directory, reader)
+      try checkParts(
+        at: .tileOffsets, sizes: .tileByteCounts, needed: tiles.saturatingTimes(planes), directory, reader)
     } else {
       // If it is absent, all rows are in one strip.
       let rows = try directory.number(.rowsPerStrip, reader, absent: length)
@@ -114,13 +115,13 @@ struct TIFFFile {
         throw ContentFault("expected at least one row in a strip, found 0", offset: directory.start)
       }
       let strips = length.dividedRoundingUp(by: rows).saturatingTimes(planes)
-      try checkParts(.stripOffsets, .stripByteCounts, strips, directory, reader)
+      try checkParts(at: .stripOffsets, sizes: .stripByteCounts, needed: strips, directory, reader)
     }
   }
 
   /// Requires that the necessary number of strips or tiles is within the file.
   private mutating func checkParts(
-    _ offsets: TIFFTag, _ byteCounts: TIFFTag, _ needed: Int, _ directory: TIFFDirectory,
+    at offsets: TIFFTag, sizes byteCounts: TIFFTag, needed: Int, _ directory: TIFFDirectory,
     _ reader: borrowing ImageReader
   ) throws(ContentFault) {
     let offsets = try directory.integers(offsets)

@@ -47,13 +47,13 @@ extension NetworkState {
   private func changedRoutes(since old: NetworkState) -> [String] {
     [("IPv4", old.ipv4.answer, ipv4.answer), ("IPv6", old.ipv6.answer, ipv6.answer)].compactMap {
       family, before, after in
-      guard before != after, let words = words(after, before, old) else { return nil }
+      guard before != after, let words = words(after, was: before, old) else { return nil }
       return "default route of \(family) \(words)"
     }
   }
 
   /// How a default route differs; nil if only the number of the error does.
-  private func words(_ new: RouteAnswer, _ before: RouteAnswer, _ old: NetworkState) -> String? {
+  private func words(_ new: RouteAnswer, was before: RouteAnswer, _ old: NetworkState) -> String? {
     if case .by(let interface, let source, let gateway) = new,
       case .by(let oldInterface, let oldSource, let oldGateway) = before, interface == oldInterface
     {

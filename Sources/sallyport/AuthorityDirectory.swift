@@ -201,13 +201,14 @@ struct AuthorityDirectory {
     switch try whereKeyIs(of: member, incoming, key, seconds) {
     case .inFile:
       try keep(outgoing)
-      try step("replace", keyPath(.active), Files.move(keyPath(incoming), to: keyPath(.active)))
+      try step("replace", at: keyPath(.active), Files.move(keyPath(incoming), to: keyPath(.active)))
     case .elsewhere:
       try keep(outgoing)
-      if Files.isThere(keyPath(.active)) { try step("remove", keyPath(.active), Files.remove(keyPath(.active))) }
+      if Files.isThere(keyPath(.active)) { try step("remove", at: keyPath(.active), Files.remove(keyPath(.active))) }
     case .alreadyInPlace: break
     }
-    try step("replace", certificatePath(.active), Files.move(certificatePath(incoming), to: certificatePath(.active)))
+    try step(
+      "replace", at: certificatePath(.active), Files.move(certificatePath(incoming), to: certificatePath(.active)))
   }
 
   private enum KeyPlace {
@@ -242,14 +243,14 @@ struct AuthorityDirectory {
     let pairs = [(certificatePath(.active), certificatePath(outgoing)), (keyPath(.active), keyPath(outgoing))]
     for (from, to) in pairs {
       if Files.isThere(from) {
-        try step("write", to, Files.copyName(from, to: to))
+        try step("write", at: to, Files.copyName(from, to: to))
       } else if Files.isThere(to) {
-        try step("remove", to, Files.remove(to))
+        try step("remove", at: to, Files.remove(to))
       }
     }
   }
 
-  private func step(_ verb: String, _ path: String, _ result: Result<Void, SystemError>) throws {
+  private func step(_ verb: String, at path: String, _ result: Result<Void, SystemError>) throws {
     if case .failure(let error) = result { throw AuthorityDirectoryFault(cannot: verb, path, error) }
   }
 }

@@ -170,7 +170,7 @@ private func readClient(_ options: Arguments) throws -> LocalClient? {
     return unit.map { LocalClient(userID: LocalClient.noUser, user: nil, cgroup: [$0]) }
   }
   let number = try userNumber(user)
-  return client(number, String(number) == user ? nil : user, unit)
+  return client(number, user: String(number) == user ? nil : user, unit: unit)
 }
 
 /// A user of this machine, given by name or number as `--user`.
@@ -184,7 +184,7 @@ nonisolated func userNumber(_ user: String) throws -> UInt32 {
 }
 
 /// As the daemon would see it, including the owner of a subordinate user.
-private func client(_ number: UInt32, _ user: String?, _ unit: String?) -> LocalClient {
+private func client(_ number: UInt32, user: String?, unit: String?) -> LocalClient {
   let owners = SubordinateUsers.read().ownerNumbers(of: number)
   return LocalClient(
     userID: number, user: user, owners: owners ?? [], cgroup: unit.map { [$0] } ?? [], isUserInDoubt: owners == nil)

@@ -62,12 +62,12 @@ import Testing
       ("min_tls = \"1.0\"\nmax_tls = \"1.1\"", "no server can be reached"),
     ] {
       let files = DictionaryFiles(["s.toml": "[defaults.security]\n\(lines)\n"])
-      let found = PolicyLoader.load(path: "s.toml", files: files).diagnostics
+      let found = PolicyLoader.load(path: "s.toml", files: files).diagnostics.filter { !$0.isAboutTunnels }
       #expect(found.count == 1 && found[0].severity == .warning && found[0].message.contains(said), "\(found)")
       let lowered = DictionaryFiles([
         "s.toml": "[defaults.security]\n\(lines)\nciphers = \"DEFAULT:@SECLEVEL=0\"\n"
       ])
-      #expect(PolicyLoader.load(path: "s.toml", files: lowered).diagnostics.isEmpty)
+      #expect(PolicyLoader.load(path: "s.toml", files: lowered).diagnostics.allSatisfy(\.isAboutTunnels))
     }
   }
 

@@ -51,8 +51,10 @@ import Testing
     Row(
       "what the defaults ask of TLS that the proxy does not take part in",
       "[defaults.security]\nciphers = \"HIGH\"\nmin_tls = \"1.3\"\n" + rule("a", "hosts = [\"a\"]"),
-      "[defaults.security]: 'min_tls' and 'ciphers' have no effect: https goes through tunnels that stay closed, and "
-        + "no rule sends http over TLS. Set connect = \"verify\" or \"intercept\" in a rule"),
+      "[defaults.security]: "
+        + idle(
+          "'min_tls' and 'ciphers' have", "no rule opens them. Set connect = \"verify\" or \"intercept\" in a rule.")
+    ),
     Row(
       "what they ask where a rule verifies",
       "[defaults.security]\nmin_tls = \"1.3\"\n" + rule("a", "connect = \"verify\"")),

@@ -75,7 +75,7 @@ struct ShadowedRules {
     let hasTunnels = narrow.matchesTunnels && (schemes.isEmpty || schemes.contains(.https))
     if hasTunnels, !wide.matchesTunnels { return false }
     return coversDoubt(wide, narrow)
-      && Rule.Conditions.cover(wide.compared, narrow.compared, [.sender, .request, .destination])
+      && Rule.Conditions.cover(wide.compared, over: narrow.compared, in: [.sender, .request, .destination])
   }
 
   /// For a client in doubt a rule that refuses matches, and no other does. So a rule that depends on the client and

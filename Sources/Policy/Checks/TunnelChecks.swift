@@ -75,8 +75,8 @@ struct TunnelChecks {
     if takesPart { return }
     reading.report(
       .warning, keys[0].setting.source, keys[0].setting.keyBegin,
-      "[defaults.security]: \(Self.subject(keys)) no effect: https goes through tunnels that stay closed, and no rule "
-        + "sends http over TLS. Set connect = \"verify\" or \"intercept\" in a rule")
+      "[defaults.security]: \(Self.subject(keys)) no effect on https: programs reach it through tunnels, and no rule "
+        + "opens them. Set connect = \"verify\" or \"intercept\" in a rule.")
   }
 
   // MARK: Keys that speak of requests

@@ -28,7 +28,7 @@ struct TunnelOutcomes {
     func covers(_ narrow: Entry, _ subject: ConditionSubject) -> Bool {
       Rule.Conditions.cover(
         ComparedConditions(conditions: conditions, isStrict: false),
-        ComparedConditions(conditions: narrow.conditions, isStrict: false), [subject])
+        over: ComparedConditions(conditions: narrow.conditions, isStrict: false), in: [subject])
     }
   }
 

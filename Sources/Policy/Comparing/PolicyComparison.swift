@@ -117,7 +117,7 @@ private struct Comparing {
     case (.deny, .allow), (.ask, .allow): kind = .newlyAllowed
     case (.deny, .deny), (.allow, .allow), (.ask, .ask):
       kind = .otherwise
-      if before.verdict != .deny { changes = changesOf(witness, before, after) }
+      if before.verdict != .deny { changes = changesOf(witness, from: before, to: after) }
       if changes.isEmpty, Self.rule(of: before, by: old)?.name == Self.rule(of: after, by: new)?.name { return }
     }
     let key = Key(
@@ -168,7 +168,7 @@ private struct Comparing {
       saysWhatIsOpen: false)
   }
 
-  mutating func changesOf(_ witness: Witness, _ before: Forecast, _ after: Forecast) -> [String] {
+  mutating func changesOf(_ witness: Witness, from before: Forecast, to after: Forecast) -> [String] {
     var changes: [String] = []
     if before.tunnel?.connect != after.tunnel?.connect {
       let words = [before, after].map { $0.tunnel?.connect.map { "\"\($0.rawValue)\"" } ?? "none" }
@@ -188,13 +188,13 @@ private struct Comparing {
     let key = Treated(
       oldRule: before.last.decision.rule, newRule: after.last.decision.rule, isTunnel: before.request == nil,
       isHTTPS: witness.request.isHTTPS, method: witness.request.method)
-    let other = known[key] ?? treatmentChanges(witness, before, after)
+    let other = known[key] ?? treatmentChanges(witness, from: before, to: after)
     known[key] = other
     return changes + other
   }
 
   /// Other differences, by their names in the JSON of `explain`.
-  private func treatmentChanges(_ witness: Witness, _ before: Forecast, _ after: Forecast) -> [String] {
+  private func treatmentChanges(_ witness: Witness, from before: Forecast, to after: Forecast) -> [String] {
     let one = explanation(of: witness, before, by: old).actions
     let other = explanation(of: witness, after, by: new).actions
     var texts: [String: [String?]] = [:]
@@ -239,7 +239,7 @@ public struct LostSettings: Sendable {
     var comparing = Comparing(old: earlier, new: next, own: .unknown)
     // These follow from asking, and no rule has to set them.
     let derived = ["assurance", "refuses_clear_requests", "requires_tls", "tunnel_sni"]
-    var names = comparing.changesOf(witness, before, after).map { String($0.prefix { $0 != " " }) }
+    var names = comparing.changesOf(witness, from: before, to: after).map { String($0.prefix { $0 != " " }) }
     names.removeAll(where: derived.contains)
     let replacing = after.last.decision.rule.map { next.rules[$0] }
     if rule.denyAddresses != replacing?.denyAddresses { names.append("deny_addresses") }

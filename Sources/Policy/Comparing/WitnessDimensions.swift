@@ -20,7 +20,7 @@ struct WitnessDimensions {
   private var proxyUsers: [String] = []
   private var programs: [String] = []
 
-  init(_ host: CanonicalHost, _ old: Policy, _ new: Policy) {
+  init(_ host: CanonicalHost, from old: Policy, to new: Policy) {
     self.host = host
     var rules: [Rule] = []
     for policy in [old, new] {
@@ -34,7 +34,7 @@ struct WitnessDimensions {
     fill(patterns, targets: rules.compactMap(\.target))
   }
 
-  func request(_ method: String, isHTTPS: Bool, _ port: UInt16, _ path: String) -> NamedRequest {
+  func request(_ method: String, isHTTPS: Bool, port: UInt16, path: String) -> NamedRequest {
     NamedRequest(
       method: method, isHTTPS: isHTTPS, host: host, port: port, path: path, query: "", isTunnel: false, isRawPath: false
     )

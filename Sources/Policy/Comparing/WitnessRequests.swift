@@ -54,7 +54,7 @@ struct WitnessRequests {
       if left <= 0 { isComplete = false }
       guard left > 0 else { return }
       let before = left
-      let dimensions = WitnessDimensions(host, old, new)
+      let dimensions = WitnessDimensions(host, from: old, to: new)
       forEachAsker(dimensions) { asker in
         visitAll(dimensions, asker, &left, visit, readsTunnel)
         return left > 0
@@ -81,17 +81,17 @@ struct WitnessRequests {
     }
     for port in dimensions.ports {
       for method in dimensions.methods {
-        for path in dimensions.paths { ask(dimensions.request(method, isHTTPS: false, port, path)) }
+        for path in dimensions.paths { ask(dimensions.request(method, isHTTPS: false, port: port, path: path)) }
       }
     }
     // The usual port first, so the request that is shown is a usual one.
     for port in [443] + dimensions.ports.filter({ $0 != 443 }) {
-      let tunnel = dimensions.request("CONNECT", isHTTPS: true, port, "").tunnel
+      let tunnel = dimensions.request("CONNECT", isHTTPS: true, port: port, path: "").tunnel
       ask(tunnel)
       let isRead = readsTunnel(Witness(request: tunnel, asker: asker, isAbsolute: false))
       for method in dimensions.methods {
         for path in dimensions.paths {
-          let request = dimensions.request(method, isHTTPS: true, port, path)
+          let request = dimensions.request(method, isHTTPS: true, port: port, path: path)
           if isRead { ask(request) }
           ask(request, absolute: true)
         }

@@ -186,7 +186,7 @@ private struct FileTable {
     switch value.content {
     case .string(let text):
       if mask.hides(key, text) { return .string(key == "credentials" ? Mask.credentials : Mask.word) }
-      return .string(isPath(key, text, mask) ? absolute(text) : text)
+      return .string(isPath(text, of: key, mask) ? absolute(text) : text)
     case .array(let values):
       return .array(values.map { TOMLValue(content: shown($0, key, mask), begin: $0.begin, end: $0.end) })
     case .table(let entries):
@@ -210,7 +210,7 @@ private struct FileTable {
     "file", "anchors", "certificates", "certificate", "crl_file", "directory", "socket", "keytab",
   ]
 
-  private func isPath(_ key: String, _ text: String, _ mask: Mask) -> Bool {
+  private func isPath(_ text: String, of key: String, _ mask: Mask) -> Bool {
     Self.pathKeys.contains(key) && !mask.isOfPrograms && !(key == "anchors" && text == "system")
       && !text.hasPrefix("-----BEGIN")
   }

@@ -141,10 +141,10 @@ private struct ParameterWalk {
     case .array(let values):
       return array(values.map(setting.element), setting, name, isSecret: isSecret, depth: depth + 1)
     case .string: return text(setting, name, isSecret: isSecret)
-    case .integer(let number): return scalar(.integer(number), "\(number)", name, isSecret: isSecret)
-    case .boolean(let value): return scalar(.boolean(value), value ? "1" : "0", name, isSecret: isSecret)
+    case .integer(let number): return scalar(.integer(number), text: "\(number)", name, isSecret: isSecret)
+    case .boolean(let value): return scalar(.boolean(value), text: value ? "1" : "0", name, isSecret: isSecret)
     case .float(let number):
-      if number.isFinite { return scalar(.real(number), "\(number)", name, isSecret: isSecret) }
+      if number.isFinite { return scalar(.real(number), text: "\(number)", name, isSecret: isSecret) }
       reading.error(setting, "expected a finite number, found \(number.isNaN ? "nan" : "inf")")
     case .dateTime:
       reading.expected("a string, a number, true, false, a table or an array", setting, advice: "write it in quotes")
@@ -195,7 +195,7 @@ private struct ParameterWalk {
   // MARK: Texts and numbers
 
   private mutating func scalar(
-    _ value: ParameterValue, _ text: String, _ name: String, isSecret: Bool
+    _ value: ParameterValue, text: String, _ name: String, isSecret: Bool
   ) -> ParameterValue {
     size.add(name, Array(text.utf8))
     if isSecret { secretNames.insert(name) }

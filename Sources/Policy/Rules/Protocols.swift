@@ -6,7 +6,7 @@ extension HTTPProtocol {
   /// In the order in which they are offered. An empty list would leave no way to the origin.
   static func readList(_ setting: Setting, by reading: ConfigurationReading) -> [HTTPProtocol]? {
     guard let texts = reading.strings(setting) else { return nil }
-    let known = allCases.map(\.rawValue.quoted)
+    let known = allCases.map(\.rawValue.inTOML)
     var protocols: [HTTPProtocol] = []
     for (text, element) in texts {
       guard let named = HTTPProtocol(rawValue: text) else {

@@ -19,7 +19,7 @@ public enum UnitName {
     if text == "-.slice" { return "\(text.quoted) is the slice of all units; leave 'units' out to match any" }
     let prefix = text.dropLast(suffix.count)
     guard prefix.hasSuffix("@") else { return nil }
-    return templateFault(text, String(prefix.dropLast()), suffix)
+    return templateFault(text, name: String(prefix.dropLast()), suffix: suffix)
   }
 
   /// Whether the name is permanent. Logins and `systemd-run` create scopes with numbers of their own.
@@ -58,7 +58,7 @@ public enum UnitName {
     return "\(text[..<dot]).\(type)"
   }
 
-  private static func templateFault(_ text: String, _ name: String, _ suffix: String) -> String {
+  private static func templateFault(_ text: String, name: String, suffix: String) -> String {
     // systemd puts instances into a slice with the template's name, where '-' would mean a level.
     let slice =
       "system-\(name.split(separator: "-", omittingEmptySubsequences: false).joined(separator: "\\x2d")).slice"

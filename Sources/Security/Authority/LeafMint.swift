@@ -118,7 +118,7 @@ public final class LeafMint: Sendable {
     let notBefore = max(now - Self.backDatingSeconds, issuer.certificate.notBefore)
     let notAfter = min(now + Self.lifetimeSeconds, issuer.certificate.notAfter)
     return withErrorsOfItsOwn {
-      guard let signed = sign(identity, notBefore, notAfter) else { return .failure(.notMade) }
+      guard let signed = sign(identity, from: notBefore, to: notAfter) else { return .failure(.notMade) }
       if let constraints = issuer.constraints, NAME_CONSTRAINTS_check(signed, constraints) != X509_V_OK {
         X509_free(signed)
         return .failure(.notPermitted(host: identity.text, permitted: issuer.permitted))
@@ -127,7 +127,7 @@ public final class LeafMint: Sendable {
     }
   }
 
-  private func sign(_ identity: ReferenceIdentity, _ notBefore: Int64, _ notAfter: Int64) -> OpaquePointer? {
+  private func sign(_ identity: ReferenceIdentity, from notBefore: Int64, to notAfter: Int64) -> OpaquePointer? {
     let commonName = identity.commonName
     guard let draft = CertificateDraft() else { return nil }
     guard draft.setValidity(from: notBefore, through: notAfter), commonName.map(draft.setSubject(commonName:)) ?? true,

@@ -23,7 +23,7 @@ public struct CipherList: Hashable, Sendable {
   public init(_ text: String) throws(Fault) {
     self.text = text
     (list, suites) = Self.parts(text)
-    numbers = try Self.read(text, list, suites).get()
+    numbers = try Self.read(text, list: list, suites: suites).get()
   }
 
   /// Splits at colons, commas and blanks, as OpenSSL does. Words that begin with `TLS_` are TLS 1.3 suites.
@@ -34,7 +34,7 @@ public struct CipherList: Hashable, Sendable {
     return (list.isEmpty ? nil : list.joined(separator: ":"), suites.isEmpty ? nil : suites.joined(separator: ":"))
   }
 
-  private static func read(_ text: String, _ list: String?, _ suites: String?) -> Result<Set<UInt16>, Fault> {
+  private static func read(_ text: String, list: String?, suites: String?) -> Result<Set<UInt16>, Fault> {
     func fault(_ sentence: String) -> Result<Set<UInt16>, Fault> { .failure(Fault(description: sentence)) }
     return withErrorsOfItsOwn {
       guard let context = SSL_CTX_new(TLS_client_method()) else { return fault("OpenSSL makes no TLS context") }

@@ -41,7 +41,7 @@ public enum MultipartFormData: Equatable, Sendable {
     _ encoding: TextEncoding? = nil
   ) -> MultipartFormData {
     do throws(ContentFault) {
-      return try parts(body, boundary.delimiter.span, style, try encoding?.decoderOrFault())
+      return try parts(body, between: boundary.delimiter.span, style, try encoding?.decoderOrFault())
     } catch {
       return .invalid(error)
     }
@@ -64,7 +64,7 @@ public enum MultipartFormData: Equatable, Sendable {
   }
 
   private static func parts(
-    _ body: Span<UInt8>, _ delimiter: Span<UInt8>, _ style: QueryStyle, _ converter: TextConverter?
+    _ body: Span<UInt8>, between delimiter: Span<UInt8>, _ style: QueryStyle, _ converter: TextConverter?
   ) throws(ContentFault) -> MultipartFormData {
     var tree = BracketTree(arrays: style.arrays)
     var at = try endOfFirstBoundary(body, delimiter)

@@ -170,7 +170,7 @@ struct PropertyListXMLReader {
       leaf = nil
       if let objection = objection(toLeaf: element, startTag) { return objection }
       if element == .key { return nil }
-      valueEnded(element, startTag, tag)
+      valueEnded(element, startTag: startTag, endTag: tag)
       return nil
     }
     guard let frame = frames.popLast() else { return nil }
@@ -178,7 +178,7 @@ struct PropertyListXMLReader {
       return XMLObjection("expected a value behind the key '\(FaultWords.quoted(key.span))', found the end")
     }
     if frame.element != .plist {
-      valueEnded(frame.element, frame.startTag, tag)
+      valueEnded(frame.element, startTag: frame.startTag, endTag: tag)
     } else if !frame.isFull {
       return XMLObjection("expected a value in 'plist', found none")
     }
@@ -242,7 +242,7 @@ struct PropertyListXMLReader {
     return nil
   }
 
-  private mutating func valueEnded(_ element: Element, _ startTag: Range<Int>, _ endTag: Range<Int>) {
+  private mutating func valueEnded(_ element: Element, startTag: Range<Int>, endTag: Range<Int>) {
     let last = frames.count - 1
     if frames[last].element == .plist {
       frames[last].isFull = true

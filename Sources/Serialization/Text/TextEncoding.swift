@@ -141,7 +141,7 @@ final class TextConverter {
       var room = [UInt8](repeating: 0, count: (text.count - at) * Self.growth + Self.least)
       var inLeft = text.count - at
       var outLeft = room.count
-      let outcome = step(text, &inLeft, into: &room, &outLeft)
+      let outcome = step(text, left: &inLeft, into: &room, left: &outLeft)
       out += room[..<(room.count - outLeft)]
       at = text.count - inLeft
       switch outcome {
@@ -153,7 +153,7 @@ final class TextConverter {
   }
 
   private func step(
-    _ text: [UInt8], _ inLeft: inout Int, into room: inout [UInt8], _ outLeft: inout Int
+    _ text: [UInt8], left inLeft: inout Int, into room: inout [UInt8], left outLeft: inout Int
   ) -> ciconv_outcome {
     let from = text.count - inLeft
     return unsafe text.withUnsafeBufferPointer { input in

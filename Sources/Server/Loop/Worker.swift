@@ -4,7 +4,8 @@
 // event to whom it is for, and owns a type for each concern that outlasts an event: who has which slot (Slots), whose
 // turn comes without an event (Turns, MultiplexedRounds), what it accepts (Listening, Admission, Draining), what it
 // knows of clients (ClientOwners), routes (RouteTable) and the network (LoopNetwork), which connections it keeps
-// (UpstreamPool), and who gives way (Displacement). Those that need more than their own state are given the worker with the event.
+// (UpstreamPool), and who gives way (Displacement). Those that need more than their own state are given the worker with
+// the event.
 
 import Bytes
 import Cache

@@ -1,7 +1,7 @@
 // Origins and parents with which one connection carries the requests, or the tunnels, of many exchanges.
 //
-// A connection whose handshake has agreed on such a protocol is in its destination's list, under the same key as every kept
-// connection: host, port, judged policy and route. Each exchange gets a stream of it, as an upstream of its own.
+// A connection whose handshake has agreed on such a protocol is in its destination's list, under the same key as every
+// kept connection: host, port, judged policy and route. Each exchange gets a stream of it, as an upstream of its own.
 
 import Bytes
 import HTTP1

@@ -86,13 +86,15 @@ struct FieldTranslation {
     var pathEnd = end
     while pathEnd < reference.count, reference[pathEnd] != 0x3f, reference[pathEnd] != 0x23 { pathEnd += 1 }
     let path = reference.extracting(end..<pathEnd).array
-    for method in methods where !isUpgraded(asked.host, asked.port, method, path, &workspace) { return nil }
+    for method in methods where !isUpgraded(asked.host, asked.port, method: method, path: path, &workspace) {
+      return nil
+    }
     return asked.place + reference.extracting(end...).array
   }
 
   /// Whether a rule would upgrade this request of the program, like the current one.
   func isUpgraded(
-    _ host: [UInt8], _ port: UInt16?, _ method: [UInt8], _ path: [UInt8], _ workspace: inout Workspace
+    _ host: [UInt8], _ port: UInt16?, method: [UInt8], path: [UInt8], _ workspace: inout Workspace
   ) -> Bool {
     guard workspace.decisions.host.set(host.span) == nil else { return false }
     let decision = policy.decide(
@@ -139,12 +141,15 @@ struct FieldTranslation {
     let attributes = pieces.dropFirst().map { Self.attribute($0) }
     guard attributes.contains(where: { $0.name == "secure" }) else { return nil }
     let path = attributes.last { $0.name == "path" }?.value ?? []
-    guard isUpgraded(asked.host, asked.port, Self.get, Self.anyPath(under: path), &workspace) else { return nil }
+    guard isUpgraded(asked.host, asked.port, method: Self.get, path: Self.anyPath(under: path), &workspace) else {
+      return nil
+    }
     let domain = attributes.last { $0.name == "domain" }?.value ?? []
     let bare = domain.first == 0x2e ? Array(domain.dropFirst()) : domain
     let isWide =
-      isUpgraded(bare, asked.port, Self.get, Self.anyPath(under: path), &workspace)
-      && isUpgraded(Self.anything + [0x2e] + bare, asked.port, Self.get, Self.anyPath(under: path), &workspace)
+      isUpgraded(bare, asked.port, method: Self.get, path: Self.anyPath(under: path), &workspace)
+      && isUpgraded(
+        Self.anything + [0x2e] + bare, asked.port, method: Self.get, path: Self.anyPath(under: path), &workspace)
     var kept = pieces[0]
     for (piece, attribute) in zip(pieces.dropFirst(), attributes) {
       switch attribute.name {

@@ -57,7 +57,7 @@ extension FieldTranslation {
     let said = attributes.last { $0.name == "path" }?.value
     let path = said.flatMap { Self.rest($0, target).map { [0x2f] + $0 } } ?? said ?? []
     let losesSecure =
-      asked.isHTTP && isUpgraded(asked.host, asked.port, Self.get, Self.anyPath(under: path), &workspace)
+      asked.isHTTP && isUpgraded(asked.host, asked.port, method: Self.get, path: Self.anyPath(under: path), &workspace)
     var kept = pieces[0]
     for (piece, attribute) in zip(pieces.dropFirst(), attributes) {
       switch attribute.name {

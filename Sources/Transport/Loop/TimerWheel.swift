@@ -94,16 +94,16 @@ public struct TimerWheel {
       for level in 1..<Self.levels {
         let shift = Int64(Self.slotBits * level)
         guard currentTick & (1 << shift - 1) == 0 else { break }
-        takeAll(level, Int(currentTick >> shift) & (Self.slots - 1), now, &due)
+        takeAll(level: level, slot: Int(currentTick >> shift) & (Self.slots - 1), now: now, &due)
       }
-      takeAll(0, Int(currentTick) & (Self.slots - 1), now, &due)
+      takeAll(level: 0, slot: Int(currentTick) & (Self.slots - 1), now: now, &due)
     }
   }
 
   /// The first tick that is not before the deadline.
   private static func tick(of deadline: Int64) -> Int64 { (deadline + tickMilliseconds - 1) / tickMilliseconds }
 
-  private mutating func takeAll(_ level: Int, _ slot: Int, _ now: Int64, _ due: inout [Int]) {
+  private mutating func takeAll(level: Int, slot: Int, now: Int64, _ due: inout [Int]) {
     let list = level * Self.slots + slot
     while heads[list] != Self.none {
       let id = heads[list]

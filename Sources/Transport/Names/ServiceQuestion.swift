@@ -50,12 +50,12 @@ private struct ServiceQuestion {
     guard isReady() else { return nil }
     var places: UInt32 = 0
     let service = "org.freedesktop.systemd1.Service"
-    let hasPlaces = property("FileDescriptorStoreMax", of: Self.unit, service, "u") { value in
+    let hasPlaces = property("FileDescriptorStoreMax", of: Self.unit, interface: service, type: "u") { value in
       Self.read(value, "u", into: &places)
     }
     guard hasPlaces else { return nil }
     var job: String? = nil
-    let hasJob = property("Job", of: Self.unit, "org.freedesktop.systemd1.Unit", "(uo)") { value in
+    let hasJob = property("Job", of: Self.unit, interface: "org.freedesktop.systemd1.Unit", type: "(uo)") { value in
       var number: UInt32 = 0
       var path: UnsafePointer<CChar>? = nil
       guard sd_bus_message_enter_container(value, Self.code("r"), "uo") > 0, Self.read(value, "u", into: &number),
@@ -68,7 +68,7 @@ private struct ServiceQuestion {
     guard hasJob else { return nil }
     guard let job else { return ServiceAnswer(isRestarted: false, storePlaces: Int(places)) }
     var isRestarted = false
-    let hasType = property("JobType", of: job, "org.freedesktop.systemd1.Job", "s") { value in
+    let hasType = property("JobType", of: job, interface: "org.freedesktop.systemd1.Job", type: "s") { value in
       var type: UnsafePointer<CChar>? = nil
       guard Self.read(value, "s", into: &type), let type else { return false }
       isRestarted = ["restart", "try-restart"].contains(String(cString: type))
@@ -92,7 +92,7 @@ private struct ServiceQuestion {
 
   /// Asks for a property of the type `contents`, and passes it to `take`; false if it does not exist.
   private func property(
-    _ name: String, of object: String, _ interface: String, _ contents: String, take: (OpaquePointer) -> Bool
+    _ name: String, of object: String, interface: String, type contents: String, take: (OpaquePointer) -> Bool
   ) -> Bool {
     var made: OpaquePointer? = nil
     guard

@@ -1,5 +1,5 @@
-// One end of an exchange: a socket or a stream of a connection that carries many, bare or under TLS. Code that moves bytes need
-// not know which.
+// One end of an exchange: a socket or a stream of a connection that carries many, bare or under TLS. Code that moves
+// bytes need not know which.
 
 import Bytes
 

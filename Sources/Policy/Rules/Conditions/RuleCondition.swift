@@ -187,7 +187,7 @@ extension Rule {
 
     /// Whether every request that meets `narrow` meets the conditions of `wide` on `subjects`.
     static func cover(
-      _ wide: ComparedConditions, _ narrow: ComparedConditions, _ subjects: Set<ConditionSubject>
+      _ wide: ComparedConditions, over narrow: ComparedConditions, in subjects: Set<ConditionSubject>
     ) -> Bool {
       wide.conditions.all.allSatisfy { condition in
         !subjects.contains(type(of: condition).subject) || condition.covers(narrow, in: wide)
