@@ -59,7 +59,6 @@ public struct OpenQuestion: Sendable {
     since = wall
     until = wall + terms.waitMilliseconds
   }
-
 }
 
 public struct QuestionBoard: Sendable {

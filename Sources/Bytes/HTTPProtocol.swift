@@ -1,5 +1,6 @@
 // The protocols on the two sides of an exchange, by their names in TLS negotiation (ALPN, RFC 7301), and what is true
-// of each. Nothing else compares them: a protocol that is added answers here, and the compiler asks for each answer.
+// of each. A protocol that is added answers here, and the compiler asks for each answer. Elsewhere only HTTP/1.1 is
+// named, which needs no agreement.
 
 public enum HTTPProtocol: String, Sendable, CaseIterable {
   // The preferred one first.
@@ -31,7 +32,7 @@ public enum HTTPProtocol: String, Sendable, CaseIterable {
     }
   }
 
-  /// The offer of a server that is not told which, as a text of TOML.
+  /// What a server is offered where no list is given, as TOML.
   public static let standardList = "[" + allCases.map { "\"\($0.rawValue)\"" }.joined(separator: ", ") + "]"
 
   /// An offer in wire format: each name is preceded by its length.

@@ -191,6 +191,8 @@ struct AuthorityDirectory {
   /// `key` is from the configuration, for an authority whose key is not in the directory.
   func activate(_ incoming: Role, key: [UInt8]?, at seconds: Int64) throws {
     let outgoing: Role = incoming == .previous ? .next : .previous
+    // It is read once more when it no longer signs, and a fault would then stop what is half done.
+    _ = try certificate(.active).get()
     guard let member = try certificate(incoming).get() else {
       throw AuthorityDirectoryFault(
         "there is no \(certificatePath(incoming)) to activate; 'sallyport ca init' makes one")

@@ -798,6 +798,7 @@ def test_check_warns_of_an_authority_that_ends_soon_and_of_its_directory(tmp_pat
     for days, words in ((29.5, "expires on "), (31, None)):
         soon = certify("Soon", authority=True, path_length=0, starts=NOW - 30 * DAY, ends=NOW + days * DAY)
         (directory / "authority.pem").write_bytes(soon.pem)
+        (directory / "authority.pem").chmod(0o644)
         (directory / "authority.key").write_bytes(soon.key_pem)
         (directory / "authority.key").chmod(0o600)
         done = command("check", "--config", configuration)

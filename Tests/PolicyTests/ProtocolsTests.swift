@@ -17,7 +17,7 @@ import Testing
   @Test(arguments: [
     (
       "protocols = []",
-      "3:13: error: 'protocols' in [rule]: expected at least one of \"h2\" and \"http/1.1\", found an empty array"
+      "3:13: error: 'protocols' in [rule]: expected at least one, \"h2\" or \"http/1.1\", found an empty array"
     ),
     ("protocols = [\"h3\"]", "3:14: error: 'protocols' in [rule]: expected \"h2\" or \"http/1.1\", found 'h3'"),
     ("protocols = \"h2\"", "3:13: error: 'protocols' in [rule]: expected an array"),

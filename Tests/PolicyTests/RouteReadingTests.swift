@@ -213,7 +213,7 @@ import Testing
       "3:20: error: 'protocols' in [routes.x]: expected \"h2\" or \"http/1.1\", found 'http/3'"),
     LoadRow(
       "no protocols", "[routes.x]\nvia = \"https://p\"\nprotocols = []\(rule)",
-      "3:13: error: 'protocols' in [routes.x]: expected at least one of \"h2\" and \"http/1.1\", found an empty array"),
+      "3:13: error: 'protocols' in [routes.x]: expected at least one, \"h2\" or \"http/1.1\", found an empty array"),
     LoadRow(
       "protocols without a parent", "\(direct)protocols = [\"h2\"]\(rule)",
       "3:13: error: 'protocols' in [routes.x]: there is no parent to offer them to: 'via' is \"direct\"; for origins, "

@@ -67,7 +67,8 @@ import Testing
       let lowered = DictionaryFiles([
         "s.toml": "[defaults.security]\n\(lines)\nciphers = \"DEFAULT:@SECLEVEL=0\"\n"
       ])
-      #expect(PolicyLoader.load(path: "s.toml", files: lowered).diagnostics.allSatisfy(\.isAboutTunnels))
+      let others = PolicyLoader.load(path: "s.toml", files: lowered).diagnostics.filter { !$0.isAboutTunnels }
+      #expect(others.isEmpty)
     }
   }
 

@@ -62,6 +62,17 @@ import Testing
       "what they ask where a rule upgrades",
       "[defaults.security]\nmin_tls = \"1.3\"\n" + rule("a", "schemes = [\"http\"]\nupgrade = true")),
     Row(
+      "what they ask where a rule sends elsewhere over TLS",
+      "[defaults.security]\nmin_tls = \"1.3\"\n" + rule("a", "schemes = [\"http\"]\ntarget = \"https://b/\"")),
+    Row(
+      "what they ask where a denial is only tried",
+      "[defaults.security]\nmin_tls = \"1.3\"\n"
+        + rule("a", "action = \"deny\"\nenforce = false\nconnect = \"verify\"")),
+    Row(
+      "what they ask where no rule is", "[defaults.security]\nrevocation = \"require\"\n",
+      "[defaults.security]: "
+        + idle("'revocation' has", "no rule opens them. Set connect = \"verify\" or \"intercept\" in a rule.")),
+    Row(
       "what holds for tunnels too",
       rule("a", "request.throttle = { rate = \"1MiB\", download = \"1MiB\" }\nrequest.service_type = \"video\"")),
     Row(

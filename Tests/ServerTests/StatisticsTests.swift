@@ -66,6 +66,22 @@ import Testing
     #expect(first.requests.count == 2)
   }
 
+  @Test func whatEachSideSpokeIsCountedAndSummed() {
+    var client = record(nil)
+    client.sender.wire = .http2
+    var both = client
+    both.way.upstreamWire = .http2
+    var upstream = record(nil)
+    upstream.way.upstreamWire = .http11
+    var counts: [Statistics] = [Statistics(policy()), Statistics(policy())]
+    for (index, record) in [client, both, upstream, upstream].enumerated() {
+      counts[index % 2].note(record, rule: nil, isTunnel: false, microseconds: 1)
+    }
+    counts[0].add(counts[1])
+    #expect(counts[0].exchanges[.http2] == Statistics.Sides(client: 2, upstream: 1))
+    #expect(counts[0].exchanges[.http11] == Statistics.Sides(client: 2, upstream: 2))
+  }
+
   @Test func aDurationFallsIntoTheFirstBucketThatHoldsIt() {
     var histogram = Histogram(.exchanges)
     for microseconds: Int64 in [0, 100, 101, 1_000, 60_000_000, 60_000_001] {

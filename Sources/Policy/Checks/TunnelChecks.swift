@@ -65,12 +65,13 @@ struct TunnelChecks {
     }
   }
 
-  /// Warns about [defaults.security] where the proxy takes part in no TLS.
+  /// Warns about [defaults.security] where the proxy takes part in no TLS of a tunnel. An error, in a rule or in pins,
+  /// may hide that it does.
   func checkDefaults() {
     let keys = Self.keysOfTLS(defaults.security)
-    if keys.isEmpty || defaults.security.pinSet?.isPinning ?? false { return }
+    if reading.errorCount > 0 || keys.isEmpty || defaults.security.pinSet?.isPinning ?? false { return }
     let takesPart = rules.contains { rule in
-      !rule.isSound || rule.leavesByTLS ?? false || [.verify, .intercept].contains(Self.treatment(rule, defaults))
+      rule.leavesByTLS ?? false || [.verify, .intercept].contains(Self.treatment(rule, defaults))
     }
     if takesPart { return }
     reading.report(

@@ -335,7 +335,7 @@ final class Conversation {
     guard
       let connection = wire.begin(
         stream, slot: slot, with: .client(MultiplexedClient(self)), interest: interest,
-        takesTunnels: session.interior?.mayUpgrade ?? false, worker)
+        limits: live.policy.configuration.limits, takesTunnels: session.interior?.mayUpgrade ?? false, worker)
     else { return close(worker) }
     flags.insert(.closed)
     // The first requests often arrive with the end of the handshake.

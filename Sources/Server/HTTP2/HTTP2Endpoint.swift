@@ -96,13 +96,12 @@ final class HTTP2Endpoint: MultiplexedConnection {
     idleSince = worker.now
   }
 
-  /// nil: memory is short. `takesTunnels`: see `HTTPProtocol.begin`.
+  /// See `HTTPProtocol.begin`.
   static func begin(
-    _ stream: ByteStream, slot: Int, with peer: MultiplexedPeer, interest: Interest?, takesTunnels: Bool,
+    _ stream: ByteStream, slot: Int, with peer: MultiplexedPeer, interest: Interest?, limits: ConnectionLimits,
     _ worker: Worker
   ) -> HTTP2Endpoint? {
     let role: HTTP2Connection.Role = if case .client = peer { .server } else { .client }
-    let limits = ConnectionLimits(worker.policy.configuration.limits, extendedConnect: takesTunnels)
     guard let connection = HTTP2Connection(role, limits, worker.messages, now: worker.now) else { return nil }
     let made = HTTP2Endpoint(slot: slot, stream, connection, peer, interest: interest, worker)
     made.mark()
@@ -457,7 +456,7 @@ extension HTTP2Endpoint {
 }
 
 extension ConnectionLimits {
-  init(_ limits: Limits, extendedConnect: Bool = false) {
+  init(_ limits: Limits, extendedConnect: Bool) {
     self.init(
       head: HeadLimits(bytes: limits.headerBytes, fields: limits.headers), streams: limits.streams,
       resets: limits.streamResets, extendedConnect: extendedConnect, linger: Session.lingerMilliseconds)

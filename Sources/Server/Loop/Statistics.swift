@@ -88,7 +88,6 @@ struct Statistics: Sendable {
   /// The state of the moment, filled in when a copy is asked for.
   var gauges = Gauges()
 
-  /// Exchanges as each side sees them: one without an upstream counts on one side only.
   /// Requests and tunnels, by what clients and upstreams spoke.
   struct WireCounts: Sendable, Equatable {
     private var http2 = Sides()
@@ -114,6 +113,7 @@ struct Statistics: Sendable {
     }
   }
 
+  /// Exchanges as each side sees them: one without an upstream counts on one side only.
   struct Sides: Sendable, Equatable {
     var client: UInt64 = 0
     var upstream: UInt64 = 0

@@ -152,7 +152,7 @@ final class Worker {
     return timer < 0 ? rest : min(timer, rest)
   }
 
-  /// Passes an event on. Streams of others and stored answers cause some, too.
+  /// Passes an event on. Streams of a shared connection and stored answers cause some, too.
   func dispatch(_ readiness: Readiness, to slot: Int) {
     switch slots.occupants[slot] {
     case .client(let conversation): conversation.clientReady(readiness, self)

@@ -26,10 +26,12 @@ final class MultiplexedClient {
 
   func countIdentity(_ worker: Worker) { client.count(accepted, worker) }
 
-  /// The client has opened a stream. `by`: the connection; `stream`: makes the stream that the slot's occupant serves.
-  func serve(_ wire: HTTPProtocol, by connection: Descriptor, _ worker: Worker, _ stream: (Int) -> any CarriedStream) {
+  /// The client has opened a stream on its connection. `makeStream`: for the occupant of a slot.
+  func serve(
+    _ wire: HTTPProtocol, by connection: Descriptor, _ worker: Worker, _ makeStream: (Int) -> any CarriedStream
+  ) {
     let slot = worker.occupy(.free)
-    let carrier = stream(slot)
+    let carrier = makeStream(slot)
     // The connection is counted, not its streams.
     var client = self.client.uncounted
     if live !== worker.live { client.forgetNames() }

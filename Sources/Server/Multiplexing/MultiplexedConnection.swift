@@ -10,6 +10,7 @@
 // in `begin` below.
 
 import Bytes
+import Policy
 import Sharing
 import Transport
 import Upstream
@@ -45,11 +46,12 @@ protocol MultiplexedConnection: AnyObject {
   var mayOpen: Bool { get }
   /// Opens a stream to an origin for the occupant of `slot`.
   func openStream(servedBy slot: Int) -> any CarriedStream
+  /// Whether the upstream is one of its streams.
   func carries(_ upstream: Upstream?) -> Bool
 
   // MARK: What the peer accepts
 
-  /// Whether the peer has said so.
+  /// Whether the peer has said what it accepts.
   var hasSettings: Bool { get }
   /// Whether a stream may become a tunnel for a WebSocket (RFC 8441).
   var takesTunnels: Bool { get }
@@ -96,15 +98,18 @@ extension MultiplexedConnection {
 
 extension HTTPProtocol {
   /// Makes the connection that speaks this protocol to `peer` and registers it in the slot of its stream. nil: memory
-  /// is short. `takesTunnels`: whether a client may open a WebSocket on a stream.
+  /// is short. `limits`: those of the policy that applies to it. `takesTunnels`: whether a client may open a WebSocket
+  /// on a stream.
   func begin(
-    _ stream: ByteStream, slot: Int, with peer: MultiplexedPeer, interest: Interest?, takesTunnels: Bool = false,
-    _ worker: Worker
+    _ stream: ByteStream, slot: Int, with peer: MultiplexedPeer, interest: Interest?, limits: Limits,
+    takesTunnels: Bool = false, _ worker: Worker
   ) -> (any MultiplexedConnection)? {
     let made: (any MultiplexedConnection)? =
       switch self {
       case .http2:
-        HTTP2Endpoint.begin(stream, slot: slot, with: peer, interest: interest, takesTunnels: takesTunnels, worker)
+        HTTP2Endpoint.begin(
+          stream, slot: slot, with: peer, interest: interest,
+          limits: ConnectionLimits(limits, extendedConnect: takesTunnels), worker)
       case .http11: nil
       }
     if let made { worker.reoccupy(slot, .multiplexed(made)) }

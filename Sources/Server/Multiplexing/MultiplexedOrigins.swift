@@ -4,18 +4,19 @@
 // kept connection: host, port, judged policy and route. Each exchange gets a stream of it, as an upstream of its own.
 
 import Bytes
-import HTTP1
 import Policy
 import Session
 import Transport
 
 extension UpstreamPool {
-  /// Makes a connection that carries streams of one that has agreed on `wire`. nil if memory is short.
+  /// Turns a connection that has agreed on `wire` into one that carries streams. nil if memory is short.
   func multiplex(
     _ line: Upstream, on wire: HTTPProtocol, for conversation: Conversation, _ worker: Worker
   ) -> (any MultiplexedConnection)? {
     guard
-      let made = wire.begin(line.stream, slot: line.slot, with: .origin(line), interest: line.interest, worker)
+      let made = wire.begin(
+        line.stream, slot: line.slot, with: .origin(line), interest: line.interest,
+        limits: worker.policy.configuration.limits, worker)
     else { return nil }
     made.keeper = Self.keeper(for: conversation, worker.policy, worker)
     line.destination.multiplexed.append(made)
