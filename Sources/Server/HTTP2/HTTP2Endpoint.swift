@@ -98,10 +98,11 @@ final class HTTP2Endpoint: MultiplexedConnection {
 
   /// See `HTTPProtocol.begin`.
   static func begin(
-    _ stream: ByteStream, slot: Int, with peer: MultiplexedPeer, interest: Interest?, limits: ConnectionLimits,
-    _ worker: Worker
+    _ stream: ByteStream, slot: Int, with peer: MultiplexedPeer, interest: Interest?, limits: Limits,
+    takesTunnels: Bool, _ worker: Worker
   ) -> HTTP2Endpoint? {
     let role: HTTP2Connection.Role = if case .client = peer { .server } else { .client }
+    let limits = ConnectionLimits(limits, extendedConnect: takesTunnels)
     guard let connection = HTTP2Connection(role, limits, worker.messages, now: worker.now) else { return nil }
     let made = HTTP2Endpoint(slot: slot, stream, connection, peer, interest: interest, worker)
     made.mark()

@@ -464,6 +464,8 @@ final class Worker {
     for slot in slots.occupants.indices {
       if case .multiplexed(let connection) = slots.occupants[slot] { connection.abandon() }
     }
+    // No turn follows that would settle what was marked here. Left in the list, it and the loop would keep each other.
+    if !multiplexed.isEmpty { multiplexed.settle() }
     handOverRecords()
   }
 

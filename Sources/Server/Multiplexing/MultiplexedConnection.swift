@@ -108,8 +108,7 @@ extension HTTPProtocol {
       switch self {
       case .http2:
         HTTP2Endpoint.begin(
-          stream, slot: slot, with: peer, interest: interest,
-          limits: ConnectionLimits(limits, extendedConnect: takesTunnels), worker)
+          stream, slot: slot, with: peer, interest: interest, limits: limits, takesTunnels: takesTunnels, worker)
       case .http11: nil
       }
     if let made { worker.reoccupy(slot, .multiplexed(made)) }
