@@ -65,11 +65,7 @@ import Testing
       "what they ask where a rule sends elsewhere over TLS",
       "[defaults.security]\nmin_tls = \"1.3\"\n" + rule("a", "schemes = [\"http\"]\ntarget = \"https://b/\"")),
     Row(
-      "what they ask where a denial is only tried",
-      "[defaults.security]\nmin_tls = \"1.3\"\n"
-        + rule("a", "action = \"deny\"\nenforce = false\nconnect = \"verify\"")),
-    Row(
-      "what they ask where no rule is", "[defaults.security]\nrevocation = \"require\"\n",
+      "what they ask where no rule is", "[defaults.security]\nrevocation = \"staple\"\n",
       "[defaults.security]: "
         + idle("'revocation' has", "no rule opens them. Set connect = \"verify\" or \"intercept\" in a rule.")),
     Row(
