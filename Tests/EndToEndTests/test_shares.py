@@ -28,9 +28,8 @@ from users_world import client_of, guarded, rule_of
 
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
 ASKED = 40
-# What nine of ten requests take at most, beside whatever else this machine does; and what the slowest does. Behind an
-# attacker's requests they would take seconds; on a machine with three times more to do than cores they took 0.12.
-MOST_SECONDS, SLOWEST_SECONDS = 0.25, 1.0
+# What nine of ten requests take at most, beside whatever else this machine does; and what the slowest does.
+MOST_SECONDS, SLOWEST_SECONDS = 0.1, 1.0
 WORKERS = pytest.mark.parametrize("workers", [1, 2], ids=["one loop", "two loops"])
 
 
