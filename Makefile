@@ -7,6 +7,7 @@
 # make deb    makes a Debian package, .build/deb/sallyport_VERSION_ARCHITECTURE.deb
 
 SHELL := /bin/bash
+.SHELLFLAGS := -o pipefail -c
 PREFIX ?= /usr/local
 SYSCONFDIR ?= /etc
 # Below PREFIX, /usr or /usr/local, systemd, man and the shells look here by themselves.
@@ -49,6 +50,9 @@ VENV := .build/venv
 # has a network namespace of its own. Where so many fail, something is wrong with the machine or with all of them, and the
 # rest would only wait for it.
 PYTEST = $(VENV)/bin/pytest -q -n $$((2 * $$(nproc))) --dist worksteal --maxfail 30
+LOGGED = 2>&1 | tee .build/$@.log
+# Of what pytest and Swift Testing print: a test that failed and why, and the closing line.
+FAILURES := '^(FAILED|ERROR|E ) |^✘|^=+ .* =+$$|^[0-9]+ (passed|failed|error)'
 
 .PHONY: all build build-tests run test unit-test end-to-end-test system-test sanitizer-test bench fuzz soak format lint install deb
 .PHONY: clean build-packages test-packages bench-packages fuzz-packages deb-packages system-test-packages
@@ -89,15 +93,17 @@ run: build
 
 # Together, because none of it keeps two processors busy by itself. The program is built first. Then the tests of the system,
 # which mostly wait for it to boot, and after them those that run the program. The modules' tests are built and run with
-# what these leave of the processors.
+# what these leave of the processors. Whoever ends last, what failed is said once more after it.
 test: test-packages system-test-packages
-	$(MAKE) --no-print-directory -j 3 --output-sync=target AFTER=system-test $(VENV)/installed end-to-end-test unit-test
+	@rm -f .build/*-test.log
+	$(MAKE) --no-print-directory -j 3 --output-sync=target AFTER=system-test $(VENV)/installed end-to-end-test unit-test || \
+	  { status=$$?; echo 'What failed:'; grep -hE $(FAILURES) .build/*-test.log | tail -n 60; exit $$status; }
 
 build-tests: build-packages
 	$$(chrt --idle 0 true 2>/dev/null && echo chrt --idle 0) swift build --build-tests $(TEST_FLAGS)
 
 unit-test: build-tests
-	nice swift test --skip-build $(TEST_FLAGS)
+	nice swift test --skip-build $(TEST_FLAGS) $(LOGGED)
 
 $(VENV)/installed: Tests/EndToEndTests/requirements.txt
 	python3 -m venv $(VENV)
@@ -105,10 +111,10 @@ $(VENV)/installed: Tests/EndToEndTests/requirements.txt
 	touch $@
 
 end-to-end-test: build $(VENV)/installed $(AFTER)
-	$(PYTEST) Tests/EndToEndTests
+	$(PYTEST) Tests/EndToEndTests $(LOGGED)
 
 system-test: system-test-packages build $(VENV)/installed
-	$(VENV)/bin/pytest -q Tests/SystemTests
+	$(VENV)/bin/pytest -q Tests/SystemTests $(LOGGED)
 
 bench: bench-packages build
 	python3 Tests/Bench/bench.py

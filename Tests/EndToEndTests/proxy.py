@@ -211,6 +211,11 @@ class Proxy:
         fields = Path(f"/proc/{self.process.pid}/stat").read_text().rpartition(")")[2].split()
         return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
+    def run_delays(self, named: str) -> list[float]:
+        """Seconds that each thread whose name begins so was ready to run and had no processor (proc_pid_schedstat)."""
+        tasks = sorted(Path(f"/proc/{self.process.pid}/task").iterdir())
+        return [run_delay(task) for task in tasks if (task / "comm").read_text().startswith(named)]
+
     def descriptors(self) -> int:
         return len(os.listdir(f"/proc/{self.process.pid}/fd"))
 
@@ -222,6 +227,10 @@ class Proxy:
             return 0
         rollup = Path(f"/proc/{self.process.pid}/smaps_rollup").read_text()
         return int(re.search(r"^Private_Dirty:\s+(\d+) kB", rollup, re.MULTILINE)[1]) * 1024
+
+
+def run_delay(task: Path) -> float:
+    return int((task / "schedstat").read_text().split()[1]) / 1e9
 
 
 def is_access(entry: dict) -> bool:
