@@ -128,9 +128,14 @@ public struct CacheIndex: Sendable {
 
   // MARK: Storing
 
-  /// Replaces the stored answers to the same request, and returns them.
+  /// Replaces the stored answers to the same request, and returns them. If the resource has changed since the request for
+  /// this one was sent, it is as if it had been removed at once: another loop may learn of a change at any moment.
   @discardableResult
   public mutating func insert(_ answer: StoredAnswer) -> [StoredAnswer] {
+    if wasChanged(answer.key, since: answer.head.requested) {
+      answer.content.giveUp()
+      return []
+    }
     if !unstorable.isEmpty { unstorable[answer.key] = nil }
     var entry = entries[answer.key] ?? Entry()
     var replaced: [StoredAnswer] = []

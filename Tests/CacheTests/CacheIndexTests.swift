@@ -30,6 +30,7 @@ private final class Index {
     index.removeAll(ofResource: key(name), now: now)
     return index.count < before
   }
+  func forgetWhatWasAskedFor(before now: Int64) { index.forgetWhatWasAskedFor(before: now) }
   func answers(in range: Range<Int>) -> [StoredAnswer] { index.answers(in: range) }
   func remove(in range: Range<Int>, where isMeant: (StoredAnswer) -> Bool) -> Int {
     index.remove(in: range, where: isMeant)
@@ -184,6 +185,31 @@ private func reader(_ number: Int) -> Content.Reader { Content.Reader(worker: 0,
     if isChanged { _ = index.removeAll("1", now: later(9)) } else { index.remove(old) }
     index.replace(old, by: old.freshened(old.head))
     #expect((index.answer("1") == nil) == isChanged)
+  }
+
+  /// Another loop learns of a change, or an operator purges, after this one has looked whether it may store the answer.
+  @Test(arguments: [0, 9] as [Int64], [true, false])
+  func whatWasAskedForBeforeAChangeIsNotStored(seconds: Int64, isPurge: Bool) {
+    let index = Self.index()
+    let earlier = Self.stored("1", ["ETag: \"1\""])
+    if isPurge {
+      index.forgetWhatWasAskedFor(before: later(seconds))
+    } else {
+      _ = index.removeAll("1", now: later(seconds))
+    }
+    index.insert(earlier)
+    #expect(index.answer("1") == nil)
+    #expect(index.count == 0 && index.bytes == 0)
+    #expect(!earlier.content.isWhole, "what its readers have had is given up")
+  }
+
+  @Test func whatIsAskedForAfterAChangeIsStored() {
+    let index = Self.index()
+    _ = index.removeAll("1", now: later(-1))
+    index.forgetWhatWasAskedFor(before: later(-1))
+    let answer = Self.stored("1")
+    index.insert(answer)
+    #expect(index.answer("1") === answer)
   }
 
   /// An answer is purged while the origin is asked about it, and then the 304 comes.

@@ -409,18 +409,29 @@ final class DiskStore: Sendable {
       if !answer.content.isSalvaged { abandon(number, files) }
       return nil
     // An answer may have several last jobs; the first finds it complete.
-    case .whole: if !answer.content.isFiledNow() { return nil }
+    case .whole: break
     }
-    // Present readers continue; no one else gets it.
-    if shared.withLock({ $0.discarded.remove(number) }) != nil || !isCurrent(answer) {
+    // In the table before anything else: whoever removes the answer from here on finds it there, and notes its number.
+    let isWanted = shared.withLock { shared -> Bool? in
+      // An answer may have several last jobs; the first finds it complete.
+      guard answer.content.isFiledNow() else { return nil }
+      if shared.discarded.remove(number) != nil { return false }
+      shared.table.insert(number, answer.key, content: answer.content.count)
+      return true
+    }
+    guard let isWanted else { return nil }
+    // A change is recorded before it looks into the table, so it is seen here or sees the answer there.
+    guard isWanted, isCurrent(answer) else {
+      // Present readers continue; no one else gets it.
+      shared.withLock { $0.table.remove(number) }
       files.forget(number, answer.content)
       return nil
     }
     do {
       try files.insert(answer, number)
-      shared.withLock { $0.table.insert(number, answer.key, content: answer.content.count) }
       return nil
     } catch {
+      shared.withLock { $0.table.remove(number) }
       abandon(number, files)
       return error.description
     }

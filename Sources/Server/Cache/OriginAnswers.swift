@@ -219,11 +219,10 @@ extension Caching {
 
   /// RFC 9111, 4.4: what an unsafe request has changed, and what its answer names at the same origin.
   private func invalidate(_ fields: MessageFields, _ worker: Worker) {
-    let now = time(worker)
     for key in key.invalidated(by: fields) {
-      cache.removeAll(ofResource: key, now: now)
+      cache.removeAll(ofResource: key)
       // A reload may have replaced the store since the request began.
-      if let present = worker.shared.cache, present !== cache { present.removeAll(ofResource: key, now: now) }
+      if let present = worker.shared.cache, present !== cache { present.removeAll(ofResource: key) }
     }
   }
 

@@ -52,8 +52,9 @@ final class SharedCache: Sendable {
           }
         },
         insert: { answer, file in
-          // A removal takes the answer out of the disk's table first, and then out of the index. So either the table no
-          // longer has it here, or it will be removed from the index.
+          // A removal takes the answer out of the disk's table first, and then out of the index; a change is recorded in
+          // the index before either. So here it is no longer in the table, or has changed, or will be removed from the
+          // index.
           index.withLock { index in
             guard holder.disk?.holds(file) ?? true, !index.wasChanged(answer.key, since: answer.head.requested) else {
               return false
@@ -127,9 +128,13 @@ final class SharedCache: Sendable {
     with { $0.remove(answer) }
   }
 
-  func removeAll(ofResource key: CacheKey, now: Int64) {
-    disk?.discardAll(ofResource: key)
+  /// The resource has changed. When, the clock says and not the turn of a loop: that may have begun before a request of
+  /// another loop, which then asked for the earlier state and would seem to have asked after the change.
+  func removeAll(ofResource key: CacheKey) {
+    let now = time
     with { $0.removeAll(ofResource: key, now: now) }
+    // What is being written or rebuilt meanwhile is refused because of that, or is found by this.
+    disk?.discardAll(ofResource: key)
   }
 
   func with<Result>(_ body: (inout CacheIndex) -> Result) -> Result { index.withLock(body) }

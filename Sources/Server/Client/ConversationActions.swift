@@ -390,7 +390,13 @@ extension Conversation {
         let isServed = serve(storing.answer, .stored, worker, reads: false)
         caching.sharing.end(.answer(storing.answer, .stored), worker)
         fetch.begin(line, terms.skipping(storing.known), with: &input)
-        if isServed { readUpstream(worker) }
+        if isServed {
+          readUpstream(worker)
+        } else {
+          // The URL was changed meanwhile, and the part that it continues is gone.
+          caching.askAgain()
+          askAgain(caching, worker)
+        }
       }
       return true
     }
