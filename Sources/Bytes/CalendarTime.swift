@@ -40,7 +40,7 @@ public struct CalendarTime: Equatable, Sendable {
   }
 
   /// Seconds since 1970 of a day of the calendar, and `secondOfDay` after its midnight. nil: there is no such day.
-  public static func seconds(_ year: Int, _ month: Int, _ day: Int, secondOfDay: Int = 0) -> Int64? {
+  public static func seconds(year: Int, month: Int, day: Int, secondOfDay: Int = 0) -> Int64? {
     guard (1...12).contains(month), (1...days(in: month, of: year)).contains(day) else { return nil }
     // As above, the other way.
     let shifted = month <= 2 ? year - 1 : year

@@ -128,8 +128,8 @@ public struct CacheIndex: Sendable {
 
   // MARK: Storing
 
-  /// Replaces the stored answers to the same request, and returns them. If the resource has changed since the request for
-  /// this one was sent, it is as if it had been removed at once: another loop may learn of a change at any moment.
+  /// Replaces the stored answers to the same request, and returns them. If the resource has changed since the request
+  /// for this one was sent, it is as if it had been removed at once: another loop may learn of a change at any moment.
   @discardableResult
   public mutating func insert(_ answer: StoredAnswer) -> [StoredAnswer] {
     if wasChanged(answer.key, since: answer.head.requested) {
@@ -416,7 +416,7 @@ public struct CacheIndex: Sendable {
 
   /// A reader stops waiting. Returns the leader if it now fetches for no client; nil if others wait or the leader has a
   /// client.
-  public mutating func leave(_ flight: Flight, _ key: CacheKey, _ reader: Content.Reader) -> Content.Reader? {
+  public mutating func leave(_ flight: Flight, _ key: CacheKey, reader: Content.Reader) -> Content.Reader? {
     guard let index = flights[key]?.firstIndex(where: { $0.flight === flight }) else { return nil }
     flights[key]?[index].followers.removeAll { $0.reader == reader }
     guard let left = flights[key]?[index], left.followers.isEmpty else { return nil }

@@ -88,7 +88,7 @@ public struct StoredHead: Sendable {
     // Where the rule says how long it is fresh, the origin's clock has no say.
     initialAge = request.rule.freshFor == nil ? max(seconds - self.date, corrected) : corrected
     (lifetime, lifetimeSource) = Self.lifetime(
-      status, fields, directives, isTargeted: isTargeted, rule: request.rule, date: self.date,
+      status, fields, directives: directives, isTargeted: isTargeted, rule: request.rule, date: self.date,
       lastModified: lastModified, now: seconds)
     // Content-Range belongs to a partial answer, and this is not stored as one.
     var kept = fields.without(["age", "content-length", "content-range"])
@@ -134,7 +134,7 @@ public struct StoredHead: Sendable {
 
   /// RFC 9111, 4.2.1 and 4.2.2.
   private static func lifetime(
-    _ status: Int, _ fields: MessageFields, _ directives: CacheDirectives, isTargeted: Bool, rule: CacheRule,
+    _ status: Int, _ fields: MessageFields, directives: CacheDirectives, isTargeted: Bool, rule: CacheRule,
     date: Int64, lastModified: Int64?, now: Int64
   ) -> (Int64, LifetimeSource) {
     if let fresh = rule.freshFor { return (fresh, .rule) }

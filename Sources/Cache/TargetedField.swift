@@ -22,7 +22,7 @@ enum TargetedField {
     }
     if members.isEmpty { return nil }
     var directives = CacheDirectives()
-    for (key, value) in members { note(String(decoding: key, as: UTF8.self), value, &directives) }
+    for (key, value) in members { note(String(decoding: key, as: UTF8.self), value, directives: &directives) }
     return directives
   }
 
@@ -33,7 +33,7 @@ enum TargetedField {
     case other
   }
 
-  private static func note(_ key: String, _ value: Value, _ directives: inout CacheDirectives) {
+  private static func note(_ key: String, _ value: Value, directives: inout CacheDirectives) {
     // A value of the wrong type counts as unreadable.
     var seconds: Int64 {
       if case .integer(let number) = value, number >= 0 { min(number, CacheDirectives.longest) } else { 0 }

@@ -58,7 +58,7 @@ struct Traffic: Sendable {
       entries[key]?.last = wall
       entries[key]?.connection = connection
     }
-    count(decisions, known, milliseconds, ended)
+    count(decisions, known, milliseconds: milliseconds, ended: ended)
     if entries.count > Self.mostEntries {
       let kept = entries.sorted { $0.value.last > $1.value.last }.prefix(Self.mostEntries)
       entries = Dictionary(uniqueKeysWithValues: kept.map { ($0.key, $0.value) })
@@ -66,7 +66,7 @@ struct Traffic: Sendable {
   }
 
   private mutating func count(
-    _ decisions: [JSONValue], _ known: (String) -> Double, _ milliseconds: Int64?, _ ended: Double?
+    _ decisions: [JSONValue], _ known: (String) -> Double, milliseconds: Int64?, ended: Double?
   ) {
     let references = Set(decisions.compactMap { $0["ref"].text })
     let (before, beginning) = (seen, oldest)

@@ -20,7 +20,7 @@ public enum HTTPDate {
       endsInGMT(text, from: 25), let day = number(text, 5..<7), let month = month(text, 8..<11),
       let year = number(text, 12..<16)
     else { return nil }
-    return seconds(year, month, day, clock(text, from: 17))
+    return seconds(year: year, month: month, day: day, clock: clock(text, from: 17))
   }
 
   private static func asctime(_ text: Span<UInt8>) -> Int64? {
@@ -28,7 +28,7 @@ public enum HTTPDate {
     guard isWeekday(text, 0..<3), text[7] == 0x20, text[10] == 0x20, text[19] == 0x20,
       let day, let month = month(text, 4..<7), let year = number(text, 20..<24)
     else { return nil }
-    return seconds(year, month, day, clock(text, from: 11))
+    return seconds(year: year, month: month, day: day, clock: clock(text, from: 11))
   }
 
   private static func rfc850(_ text: Span<UInt8>, now: Int64) -> Int64? {
@@ -40,11 +40,16 @@ public enum HTTPDate {
     let clock = clock(text, from: comma + 12)
     let present = CalendarTime(secondsSince1970: now)
     let year = present.year / 100 * 100 + short
-    guard let moment = seconds(year, month, day, clock) ?? seconds(year - 100, month, day, clock) else { return nil }
+    guard
+      let moment = seconds(year: year, month: month, day: day, clock: clock)
+        ?? seconds(year: year - 100, month: month, day: day, clock: clock)
+    else { return nil }
     // A date more than 50 years ahead means the same two digits in the past.
     let limit =
-      seconds(present.year + 50, present.month, min(present.day, 28), 0).map { $0 + CalendarTime.secondsPerDay } ?? .max
-    return moment > limit ? seconds(year - 100, month, day, clock) : moment
+      seconds(year: present.year + 50, month: present.month, day: min(present.day, 28), clock: 0).map {
+        $0 + CalendarTime.secondsPerDay
+      } ?? .max
+    return moment > limit ? seconds(year: year - 100, month: month, day: day, clock: clock) : moment
   }
 
   private static func endsInGMT(_ text: Span<UInt8>, from: Int) -> Bool {
@@ -89,7 +94,7 @@ public enum HTTPDate {
     weekdays.contains { text.equals(range, ignoringCase: $0) }
   }
 
-  private static func seconds(_ year: Int, _ month: Int, _ day: Int, _ clock: Int?) -> Int64? {
-    clock.flatMap { CalendarTime.seconds(year, month, day, secondOfDay: $0) }
+  private static func seconds(year: Int, month: Int, day: Int, clock: Int?) -> Int64? {
+    clock.flatMap { CalendarTime.seconds(year: year, month: month, day: day, secondOfDay: $0) }
   }
 }

@@ -90,7 +90,7 @@ struct FieldBlock: ~Copyable {
   private func isTooLarge(_ limits: HeadLimits) -> Bool { lines.count + crumbs.count > limits.bytes }
 
   /// Adds one line. false: it makes the message malformed.
-  mutating func add(_ name: Span<UInt8>, _ value: Span<UInt8>, _ limits: HeadLimits) -> Bool {
+  mutating func add(_ name: Span<UInt8>, _ value: Span<UInt8>, limits: HeadLimits) -> Bool {
     decoded += name.count + value.count
     guard !name.isEmpty else { return false }
     if name[0] == 0x3a { return Self.isValue(value) && addPseudo(name, value) }

@@ -19,17 +19,17 @@ struct FieldList: ~Copyable {
   }
 
   mutating func add(_ name: StaticString, _ value: StaticString) {
-    unsafe add(name, value.utf8Start, value.utf8CodeUnitCount)
+    unsafe add(name, value.utf8Start, count: value.utf8CodeUnitCount)
   }
 
   /// `value` is a part of the text at `base`, which must stay there until `give`.
   @unsafe
-  mutating func add(_ name: StaticString, _ value: Range<Int>, _ base: UnsafePointer<UInt8>) {
-    unsafe add(name, base + value.lowerBound, value.count)
+  mutating func add(_ name: StaticString, _ value: Range<Int>, base: UnsafePointer<UInt8>) {
+    unsafe add(name, base + value.lowerBound, count: value.count)
   }
 
   @unsafe
-  private mutating func add(_ name: StaticString, _ value: UnsafePointer<UInt8>, _ count: Int) {
+  private mutating func add(_ name: StaticString, _ value: UnsafePointer<UInt8>, count: Int) {
     unsafe fields.append(
       cng_field(
         name: name.utf8Start, name_length: name.utf8CodeUnitCount, value: value, value_length: count,

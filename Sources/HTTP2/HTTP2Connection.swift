@@ -58,7 +58,7 @@ public final class HTTP2Connection {
   private var isInHeaders = false
 
   /// nil if memory is short. `now` is in milliseconds of the caller's clock, here and below.
-  public init?(_ role: Role, _ limits: ConnectionLimits, _ scratch: MessageScratch, now: Int64) {
+  public init?(_ role: Role, _ limits: ConnectionLimits, scratch: MessageScratch, now: Int64) {
     self.role = role
     self.scratch = scratch
     self.limits = limits
@@ -408,7 +408,7 @@ public final class HTTP2Connection {
 
   /// A malformed field is reported at the end of the section, as a fault of the message.
   private func field(_ name: Span<UInt8>, _ value: Span<UInt8>) -> Int {
-    if !block.add(name, value, limits.head) { block.isMalformed = true }
+    if !block.add(name, value, limits: limits.head) { block.isMalformed = true }
     if !block.isExcessive(limits.head) { return CNG_FIELD_TAKEN }
     if role == .client {
       // Others use the connection. The reader refuses for its size what there is of the head.
@@ -508,7 +508,7 @@ public final class HTTP2Connection {
       detail: "the peer broke the protocol: \(reason.isEmpty ? "error \(code)" : reason.asciiString)")
   }
 
-  private func more(_ number: Int32, _ room: Int, _ end: inout Int32) -> Int {
+  private func more(_ number: Int32, _ room: Int, end: inout Int32) -> Int {
     guard let stream = stream(number) else { return -2 }
     switch stream.offer(room) {
     case .deferred: return Int(CNG_CONTENT_DEFERRED)
@@ -527,7 +527,7 @@ public final class HTTP2Connection {
     }
   }
 
-  private func data(_ number: Int32, _ head: Span<UInt8>, _ count: Int) -> Int {
+  private func data(_ number: Int32, _ head: Span<UInt8>, count: Int) -> Int {
     guard let stream = stream(number) else { return CNG_DATA_GONE }
     if sink.count >= ConnectionLimits.output { return CNG_DATA_LATER }
     sink.append(head)
@@ -543,7 +543,7 @@ public final class HTTP2Connection {
 
   @unsafe
   private static func span<Result>(
-    _ bytes: UnsafePointer<UInt8>?, _ count: Int, _ body: (Span<UInt8>) -> Result
+    _ bytes: UnsafePointer<UInt8>?, _ count: Int, body: (Span<UInt8>) -> Result
   ) -> Result {
     body(unsafe Span(_unsafeElements: UnsafeBufferPointer(start: bytes, count: count)))
   }
@@ -578,10 +578,10 @@ public final class HTTP2Connection {
     },
     more: { owner, stream, room, end in
       guard let end = unsafe end else { return -2 }
-      return unsafe of(owner).more(stream, room, &end.pointee)
+      return unsafe of(owner).more(stream, room, end: &end.pointee)
     },
     data: { owner, stream, head, count in
       let connection = unsafe of(owner)
-      return Int32(unsafe span(head, FrameScanner.headBytes) { connection.data(stream, $0, count) })
+      return Int32(unsafe span(head, FrameScanner.headBytes) { connection.data(stream, $0, count: count) })
     })
 }

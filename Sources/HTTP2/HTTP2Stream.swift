@@ -114,7 +114,7 @@ public final class HTTP2Stream {
       held.append(text)
       return true
     }
-    if outgoing.take(text, connection, self) { return true }
+    if outgoing.take(text, connection, stream: self) { return true }
     connection.reset(self, .internalError)
     return false
   }
@@ -129,7 +129,7 @@ public final class HTTP2Stream {
       outgoing.isContent(text.count)
     else { return write(text) }
     unsafe text.withUnsafeBufferPointer { bytes in
-      unsafe outgoing.lend(bytes, connection, self)
+      unsafe outgoing.lend(bytes, connection, stream: self)
       connection.takeOutput(&output, now: now)
       outgoing.endLoan(connection)
     }
@@ -197,7 +197,7 @@ public final class HTTP2Stream {
     isWaiting = false
     var text = ByteBuffer()
     swap(&text, &held)
-    if !outgoing.take(text.bytes, connection, self) { connection.reset(self, .internalError) }
+    if !outgoing.take(text.bytes, connection, stream: self) { connection.reset(self, .internalError) }
   }
 
   /// A field section is complete. false: the message is malformed.

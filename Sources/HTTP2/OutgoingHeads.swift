@@ -26,7 +26,7 @@ extension HTTP2Connection {
         scratch.fields.add(":method", "CONNECT")
         scratch.fields.add(":protocol", tunnel)
       } else {
-        unsafe scratch.fields.add(":method", scratch.request.method, base)
+        unsafe scratch.fields.add(":method", scratch.request.method, base: base)
       }
       // CONNECT has neither scheme nor path (RFC 9113, 8.5).
       let hasPath = scratch.request.form != .authority
@@ -37,11 +37,11 @@ extension HTTP2Connection {
       // `*` names no server (RFC 9112, 3.2.4).
       let authority = scratch.request.authority
       let named = authority.isEmpty ? scratch.request.fields.first(.host) ?? authority : authority
-      unsafe scratch.fields.add(":authority", named, base)
+      unsafe scratch.fields.add(":authority", named, base: base)
       if hasPath, scratch.request.pathAndQuery.isEmpty {
         scratch.fields.add(":path", scratch.request.knownMethod == .options ? "*" : "/")
       } else if hasPath {
-        unsafe scratch.fields.add(":path", scratch.request.pathAndQuery, base)
+        unsafe scratch.fields.add(":path", scratch.request.pathAndQuery, base: base)
       }
       for index in scratch.request.fields.lines.indices {
         let line = scratch.request.fields.lines[index]
@@ -76,7 +76,7 @@ extension HTTP2Connection {
   @unsafe
   private func withResponseFields(
     _ text: Span<UInt8>, _ stream: HTTP2Stream, status: StaticString? = nil,
-    _ body: (UnsafePointer<cng_field>?, Int) -> Int32
+    body: (UnsafePointer<cng_field>?, Int) -> Int32
   ) -> Int32 {
     unsafe text.withUnsafeBufferPointer { bytes -> Int32 in
       guard let base = bytes.baseAddress else { return -1 }
@@ -85,7 +85,7 @@ extension HTTP2Connection {
       if let status {
         scratch.fields.add(":status", status)
       } else {
-        unsafe scratch.fields.add(":status", 9..<12, base)
+        unsafe scratch.fields.add(":status", 9..<12, base: base)
       }
       // A gRPC answer that is only a head has no length.
       let isBare =

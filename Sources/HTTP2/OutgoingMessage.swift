@@ -59,23 +59,25 @@ struct OutgoingMessage: ~Copyable {
   // MARK: Text in
 
   /// false: the text is not a message, or the library rejects it.
-  mutating func take(_ text: Span<UInt8>, _ connection: HTTP2Connection, _ stream: HTTP2Stream) -> Bool {
-    if partial.isEmpty { return takeAll(text, connection, stream) }
+  mutating func take(_ text: Span<UInt8>, _ connection: HTTP2Connection, stream: HTTP2Stream) -> Bool {
+    if partial.isEmpty { return takeAll(text, connection, stream: stream) }
     var joined = ByteBuffer()
     swap(&joined, &partial)
     joined.append(text)
-    return takeAll(joined.bytes, connection, stream)
+    return takeAll(joined.bytes, connection, stream: stream)
   }
 
   private mutating func takeAll(
-    _ text: Span<UInt8>, _ connection: HTTP2Connection, _ stream: HTTP2Stream
+    _ text: Span<UInt8>, _ connection: HTTP2Connection, stream: HTTP2Stream
   ) -> Bool {
     var at = 0
     while at < text.count {
       switch place {
       case .head:
         let rest = text.extracting(at..<text.count)
-        switch isRequest ? takeRequest(rest, connection, stream) : takeResponse(rest, connection, stream) {
+        switch isRequest
+          ? takeRequest(rest, connection, stream: stream) : takeResponse(rest, connection, stream: stream)
+        {
         case .complete(let count): at += count
         case .incomplete:
           partial.append(rest)
@@ -134,7 +136,7 @@ struct OutgoingMessage: ~Copyable {
   }
 
   private mutating func takeRequest(
-    _ text: Span<UInt8>, _ connection: HTTP2Connection, _ stream: HTTP2Stream
+    _ text: Span<UInt8>, _ connection: HTTP2Connection, stream: HTTP2Stream
   ) -> HeadProgress {
     // A proxy is asked for a tunnel, an origin never.
     let isConnect = text.count >= 8 && text.equals(0..<8, "CONNECT ")
@@ -146,7 +148,9 @@ struct OutgoingMessage: ~Copyable {
       return connection.sendRequest(text, stream, hasContent: true) ? progress : .invalid(.badTarget)
     }
     if connection.scratch.request.knownMethod == .head { method = .head }
-    if connection.scratch.request.options.upgrade { return takeUpgrade(text, progress, connection, stream) }
+    if connection.scratch.request.options.upgrade {
+      return takeUpgrade(text, progress, connection: connection, stream: stream)
+    }
     place = Self.place(of: connection.scratch.request.framing)
     guard connection.sendRequest(text, stream, hasContent: !isWhole) else { return .invalid(.badTarget) }
     isSent = isWhole
@@ -155,7 +159,7 @@ struct OutgoingMessage: ~Copyable {
 
   /// RFC 8441: Upgrade to WebSocket on HTTP/1.1 is CONNECT with a protocol here. No other protocol comes this way.
   private mutating func takeUpgrade(
-    _ text: Span<UInt8>, _ progress: HeadProgress, _ connection: HTTP2Connection, _ stream: HTTP2Stream
+    _ text: Span<UInt8>, _ progress: HeadProgress, connection: HTTP2Connection, stream: HTTP2Stream
   ) -> HeadProgress {
     let fields = connection.scratch.request.fields
     let key = fields.lines.indices.first { text.equals(fields.lines[$0].name, ignoringCase: WebSocketKey.field) }
@@ -170,11 +174,11 @@ struct OutgoingMessage: ~Copyable {
   }
 
   private mutating func takeResponse(
-    _ text: Span<UInt8>, _ connection: HTTP2Connection, _ stream: HTTP2Stream
+    _ text: Span<UInt8>, _ connection: HTTP2Connection, stream: HTTP2Stream
   ) -> HeadProgress {
     let progress = connection.scratch.response.read(text, limits: connection.ownLimits(text), toHead: method == .head)
     guard case .complete = progress else { return progress }
-    if method == .connect { return takeTunnelAnswer(text, progress, connection, stream) }
+    if method == .connect { return takeTunnelAnswer(text, progress, connection: connection, stream: stream) }
     if connection.scratch.response.isInformational {
       return connection.sendInformational(text, stream) ? progress : .invalid(.badStatusLine)
     }
@@ -186,7 +190,7 @@ struct OutgoingMessage: ~Copyable {
 
   /// 101 becomes a 2xx (RFC 8441, 5). A 2xx of HTTP/1.1 must not, because its server has not switched protocols.
   private mutating func takeTunnelAnswer(
-    _ text: Span<UInt8>, _ progress: HeadProgress, _ connection: HTTP2Connection, _ stream: HTTP2Stream
+    _ text: Span<UInt8>, _ progress: HeadProgress, connection: HTTP2Connection, stream: HTTP2Stream
   ) -> HeadProgress {
     let status = connection.scratch.response.status
     if status == 101 {
@@ -229,7 +233,7 @@ struct OutgoingMessage: ~Copyable {
 
   /// The next frames carry these bytes, for which `isContent` holds. They must stay where they are until `endLoan`.
   @unsafe
-  mutating func lend(_ bytes: UnsafeBufferPointer<UInt8>, _ connection: HTTP2Connection, _ stream: HTTP2Stream) {
+  mutating func lend(_ bytes: UnsafeBufferPointer<UInt8>, _ connection: HTTP2Connection, stream: HTTP2Stream) {
     if case .length(let remaining) = place {
       let left = remaining - UInt64(bytes.count)
       place = left == 0 ? .whole : .length(remaining: left)

@@ -101,8 +101,8 @@ public struct HistoryJudge {
     let asked = RequestFacts(
       scheme: facts.scheme, port: facts.port, method: facts.method.span, path: path.span, isTunnel: facts.isTunnel,
       sender: facts.sender, link: request.kind.reachability, wall: wall)
-    var decision = policy.decide(asked, &workspace)
-    let mapping = policy.mapping(of: decision, asked, &workspace)
+    var decision = policy.decide(asked, in: &workspace)
+    let mapping = policy.mapping(of: decision, asked, in: &workspace)
     if let objection = mapping?.objection { decision = objection }
     var isExact = path.count < Self.longestPath
     if let client = facts.sender.client {

@@ -141,7 +141,7 @@ public struct HistoryLearning {
       var narrowed: Set<Place> = []
       for request in denied where judge.judge(request)?.reason == .rule {
         isRight = false
-        if Self.narrow(&widths, &narrowed, uses, rules, &judge, request) { continue }
+        if Self.narrow(&widths, &narrowed, uses: uses, rules: rules, judge: &judge, request: request) { continue }
         guard let denial = Self.denial(request) else {
           let place = Self.place(request, uses)
           let users = Set(allowed.indices.filter { place != nil && Self.place(allowed[$0], uses) == place })
@@ -360,8 +360,8 @@ public struct HistoryLearning {
 
   /// Narrows the rule that allowed a denied request; false: it cannot be narrowed further.
   private static func narrow(
-    _ widths: inout [Place: Width], _ narrowed: inout Set<Place>, _ uses: [Place: Use], _ rules: [LearnedRule],
-    _ judge: inout HistoryJudge, _ request: HistoryRequest
+    _ widths: inout [Place: Width], _ narrowed: inout Set<Place>, uses: [Place: Use], rules: [LearnedRule],
+    judge: inout HistoryJudge, request: HistoryRequest
   ) -> Bool {
     guard let number = judge.judge(request)?.rule, rules.indices.contains(number) else { return false }
     let rule = rules[number]

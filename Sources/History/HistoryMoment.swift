@@ -38,7 +38,9 @@ public enum HistoryMoment {
     guard parts.map(\.count) == [4, 2, 2], let year = number(parts[0]), let month = number(parts[1]),
       let day = number(parts[2]), year >= 1970
     else { return nil }
-    return CalendarTime.seconds(Int(year), Int(month), Int(day)).map { $0 / CalendarTime.secondsPerDay }
+    return CalendarTime.seconds(year: Int(year), month: Int(month), day: Int(day)).map {
+      $0 / CalendarTime.secondsPerDay
+    }
   }
 
   private static func number(_ digits: ArraySlice<UInt8>) -> Int64? {

@@ -64,7 +64,7 @@ struct AVIFItems {
     let count = try reader.integer(version < 2 ? 2 : 4, "a number of items")
     for _ in 0..<count {
       let item = try reader.integer(version < 2 ? 2 : 4, "an item")
-      let container = try Self.container(version, &reader, itemData)
+      let container = try Self.container(version, &reader, itemData: itemData)
       let base = try reader.integer(baseBytes, "a base offset")
       let extents = try reader.uint16("a number of extents")
       // Extents without bytes here cannot be many.
@@ -88,7 +88,7 @@ struct AVIFItems {
 
   /// The start of an item's offsets: the file, or `idat`.
   private static func container(
-    _ version: Int, _ reader: inout ImageReader, _ itemData: Range<Int>?
+    _ version: Int, _ reader: inout ImageReader, itemData: Range<Int>?
   ) throws(ContentFault) -> Range<Int> {
     let start = reader.at
     let method = version == 0 ? 0 : try reader.uint16("a construction method") & 15

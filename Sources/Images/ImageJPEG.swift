@@ -66,7 +66,7 @@ struct JPEGInterchange {
       throw ContentFault("expected a segment length of at least 2, found \(bytes)", offset: reader.at - 2)
     }
     var segment = reader.part(try reader.range(bytes - 2, "a segment"))
-    try read(&segment, marker, code)
+    try read(&segment, marker, code: code)
     try segment.requireEnd(of: "the segment")
     if marker == .scan { try readEntropyCodedData(&reader) }
     return marker
@@ -92,7 +92,7 @@ struct JPEGInterchange {
   }
 
   private mutating func read(
-    _ segment: inout ImageReader, _ marker: Marker, _ code: UInt8
+    _ segment: inout ImageReader, _ marker: Marker, code: UInt8
   ) throws(ContentFault) {
     switch marker {
     case .frame: frame = try JPEGFrame(&segment, code)

@@ -108,8 +108,8 @@ public struct NetworkState: Equatable, Sendable {
     case .linkGone(let index): return forget(index)
     case .address(let index, let address, let network, let isTentative):
       return isTentative
-        ? remove(address, index, network) : add(address, index, network)
-    case .addressGone(let index, let address, let network): return remove(address, index, network)
+        ? remove(address, index, network: network) : add(address, index, network: network)
+    case .addressGone(let index, let address, let network): return remove(address, index, network: network)
     case .routesChanged: return true
     case .done, .failed, .overrun: return false
     }
@@ -130,12 +130,12 @@ public struct NetworkState: Equatable, Sendable {
     return links.removeValue(forKey: index) != nil || !left.isEmpty
   }
 
-  private mutating func add(_ address: IPAddress, _ index: Int32, _ network: AddressBlock?) -> Bool {
+  private mutating func add(_ address: IPAddress, _ index: Int32, network: AddressBlock?) -> Bool {
     if let network { networks[Assignment(index: index, address: address), default: []].insert(network) }
     return addresses[index, default: []].insert(address).inserted
   }
 
-  private mutating func remove(_ address: IPAddress, _ index: Int32, _ network: AddressBlock?) -> Bool {
+  private mutating func remove(_ address: IPAddress, _ index: Int32, network: AddressBlock?) -> Bool {
     let assignment = Assignment(index: index, address: address)
     if let network, var left = networks[assignment] {
       left.remove(network)

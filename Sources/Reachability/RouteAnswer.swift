@@ -22,7 +22,7 @@ public enum RouteAnswer: Equatable, Sendable {
     var messages = NetlinkMessages()
     while let message = messages.next(datagram) {
       if message.sequence != sequence { continue }
-      if message.type == RouteType.newRoute { return route(datagram, message.payload, interface) }
+      if message.type == RouteType.newRoute { return route(datagram, message.payload, interface: interface) }
       if message.type == Netlink.error, let answer = refusal(message, datagram) { return answer }
     }
     return nil
@@ -35,13 +35,13 @@ public enum RouteAnswer: Equatable, Sendable {
     return RouteError.noWay.contains(error) ? .unreachable(error: error) : .unknown
   }
 
-  private static func route(_ datagram: Span<UInt8>, _ payload: Range<Int>, _ interface: Int32?) -> RouteAnswer {
+  private static func route(_ datagram: Span<UInt8>, _ payload: Range<Int>, interface: Int32?) -> RouteAnswer {
     guard payload.count >= RouteHeader.byteCount else { return .unknown }
     let family = datagram[payload.lowerBound]
     guard family == AddressFamily.ipv4 || family == AddressFamily.ipv6 else { return .unknown }
     guard
       let entry = RouteEntry(
-        datagram, payload.lowerBound + RouteHeader.byteCount..<payload.upperBound, family, interface)
+        datagram, payload.lowerBound + RouteHeader.byteCount..<payload.upperBound, family: family, interface: interface)
     else { return .unknown }
     if entry.error != 0 { return .unreachable(error: entry.error) }
     switch RouteKind(rawValue: datagram[payload.lowerBound + RouteHeader.typeOffset]) {
@@ -92,7 +92,7 @@ private struct RouteEntry {
 
   /// nil if it is malformed. Of several hops, keeps the one by `interface`; without an interface, the first that is
   /// alive.
-  init?(_ datagram: Span<UInt8>, _ range: Range<Int>, _ family: UInt8, _ interface: Int32?) {
+  init?(_ datagram: Span<UInt8>, _ range: Range<Int>, family: UInt8, interface: Int32?) {
     var attributes = NetlinkAttributes(range)
     while let attribute = attributes.next(datagram) {
       switch attribute.type {
@@ -101,13 +101,15 @@ private struct RouteEntry {
       case RouteAttribute.preferredSource:
         source = IPAddress(datagram, attribute.value, family: family)
       case RouteAttribute.gateway, RouteAttribute.via:
-        gateway = Self.gateway(datagram, attribute, family)
+        gateway = Self.gateway(datagram, attribute, family: family)
       case RouteAttribute.cacheInformation where attribute.value.count >= Self.errorOffset + 4:
         let code = datagram.hostInt32(at: attribute.value.lowerBound + Self.errorOffset)
         error = Int32(clamping: code.magnitude)
       case RouteAttribute.multipath:
         hasSeveralHops = true
-        guard Self.walk(datagram, attribute.value, family, interface, &hop) else { return nil }
+        guard Self.walk(datagram, attribute.value, family: family, interface: interface, found: &hop) else {
+          return nil
+        }
       default: break
       }
     }
@@ -130,7 +132,7 @@ private struct RouteEntry {
   /// RTA_GATEWAY is an address of the route's family. RTA_VIA (struct rtvia) is one of another family, which comes
   /// before it.
   private static func gateway(
-    _ datagram: Span<UInt8>, _ attribute: NetlinkAttributes.Attribute, _ family: UInt8
+    _ datagram: Span<UInt8>, _ attribute: NetlinkAttributes.Attribute, family: UInt8
   ) -> IPAddress? {
     let value = attribute.value
     if attribute.type == RouteAttribute.gateway { return IPAddress(datagram, value, family: family) }
@@ -151,7 +153,7 @@ private struct RouteEntry {
 
   /// Walks through the hops of RTA_MULTIPATH; false if they are malformed.
   private static func walk(
-    _ datagram: Span<UInt8>, _ range: Range<Int>, _ family: UInt8, _ interface: Int32?, _ found: inout NextHop?
+    _ datagram: Span<UInt8>, _ range: Range<Int>, family: UInt8, interface: Int32?, found: inout NextHop?
   ) -> Bool {
     var position = range.lowerBound
     while position < range.upperBound {
@@ -163,7 +165,7 @@ private struct RouteEntry {
       var attributes = NetlinkAttributes(position + NextHop.headerBytes..<position + length)
       while let attribute = attributes.next(datagram) {
         if attribute.type == RouteAttribute.gateway || attribute.type == RouteAttribute.via {
-          hop.gateway = gateway(datagram, attribute, family)
+          hop.gateway = gateway(datagram, attribute, family: family)
         }
       }
       if attributes.isMalformed || hop.interface <= 0 { return false }

@@ -91,7 +91,7 @@ struct ServerFlightReader {
           switch event {
           case .incomplete: ServerFlightReading?.some(.incomplete)
           case .invalid(let fault): throw fault
-          case .message(let type, let place): try readMessage(type, place, input)
+          case .message(let type, let place): try readMessage(type, place, input: input)
           case .record(let type, let content): try readRecord(type, input.extracting(content))
           }
         if let reading { return reading }
@@ -102,7 +102,7 @@ struct ServerFlightReader {
   }
 
   private mutating func readMessage(
-    _ type: UInt8, _ place: HandshakeMessages.Place, _ input: Span<UInt8>
+    _ type: UInt8, _ place: HandshakeMessages.Place, input: Span<UInt8>
   ) throws(HandshakeFault) -> ServerFlightReading? {
     switch phase {
     case .serverHello:

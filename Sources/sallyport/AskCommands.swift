@@ -53,7 +53,7 @@ private nonisolated func answer(_ action: RuleAction, _ arguments: Arguments) th
       throw UsageError(message: "--\(name) goes with a HOST; the question \(operand) is about one client already")
     }
   }
-  if isLasting { return try answerForGood(answered, action, arguments) }
+  if isLasting { return try answerForGood(answered, action, arguments: arguments) }
   var parts: [String] = []
   switch answered {
   case .reference(let text): parts.append("ref=\(AdminOptions.encoded(text))")
@@ -67,7 +67,7 @@ private nonisolated func answer(_ action: RuleAction, _ arguments: Arguments) th
 
 // MARK: --always
 
-private nonisolated func answerForGood(_ answered: Answered, _ action: RuleAction, _ arguments: Arguments) throws
+private nonisolated func answerForGood(_ answered: Answered, _ action: RuleAction, arguments: Arguments) throws
   -> Int32
 {
   let options = AdminOptions(arguments)
@@ -77,13 +77,13 @@ private nonisolated func answerForGood(_ answered: Answered, _ action: RuleActio
     let path = "/v1/rule?ref=\(AdminOptions.encoded(reference))&verdict=\(action.rawValue)"
     guard let text = try options.text(of: path) else { return 1 }
     rule = text
-  case .host(let host): rule = try ruleText(host, action, arguments).text
+  case .host(let host): rule = try ruleText(host, action, arguments: arguments).text
   }
   let file = try AnswerFile(arguments)
   let asker = Asker(try readSender(arguments), wall: Clock.wall)
   let written = try file.add(rule) { earlier, policy, added in
     if case .host(let host) = answered,
-      let obstacle = whatDecides(host, instead: action, policy, asker, arguments.values["port"])
+      let obstacle = whatDecides(host, instead: action, policy, asker: asker, port: arguments.values["port"])
     {
       return .rule(obstacle)
     }
@@ -117,7 +117,7 @@ private nonisolated func answerForGood(_ answered: Answered, _ action: RuleActio
 
 /// The rule that decides requests for the host otherwise than was asked for; nil: none does.
 private nonisolated func whatDecides(
-  _ host: String, instead action: RuleAction, _ policy: Policy, _ asker: Asker, _ port: String?
+  _ host: String, instead action: RuleAction, _ policy: Policy, asker: Asker, port: String?
 ) -> String? {
   var obstacles: [String] = []
   for request in examples(of: host, port) {
@@ -141,7 +141,7 @@ private nonisolated func examples(of host: String, _ port: String?) -> [NamedReq
   }
 }
 
-private nonisolated func ruleText(_ host: String, _ action: RuleAction, _ arguments: Arguments) throws -> RuleText {
+private nonisolated func ruleText(_ host: String, _ action: RuleAction, arguments: Arguments) throws -> RuleText {
   var rule = RuleText(
     name: RuleText.plainName([action.rawValue, arguments.values["user"], host].compactMap { $0 }), hosts: [host])
   rule.action = action

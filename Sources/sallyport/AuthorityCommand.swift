@@ -167,16 +167,16 @@ private func keyStatus(_ role: AuthorityDirectory.Role, _ place: AuthorityPlace)
   let directory = place.directory
   if role == .active, let key = place.key {
     if place.isKeyWithheld { return "from the configuration, not readable by you" }
-    let fault = keyFault(role, directory, key)
+    let fault = keyFault(role, directory, key: key)
     return "from the configuration" + (fault.map { ": \($0)" } ?? "")
   }
   let file = directory.keyPath(role)
   guard Files.exists(file) else { return "\(file) is not there" }
   guard Files.isReadable(file) else { return "\(file), which this user may not read" }
-  return file + (keyFault(role, directory, nil).map { ": \($0)" } ?? "")
+  return file + (keyFault(role, directory, key: nil).map { ": \($0)" } ?? "")
 }
 
-private func keyFault(_ role: AuthorityDirectory.Role, _ directory: AuthorityDirectory, _ key: [UInt8]?) -> String? {
+private func keyFault(_ role: AuthorityDirectory.Role, _ directory: AuthorityDirectory, key: [UInt8]?) -> String? {
   do {
     guard let member = try directory.certificate(role).get() else { return nil }
     let bytes = try key ?? directory.readKey(role).get()
@@ -223,7 +223,7 @@ nonisolated func authorityExportCommand(_ options: Arguments) throws -> Int32 {
   }
   guard let place = authorityDirectory(options) else { return 1 }
   let directory = place.directory
-  let bytes = isBundle ? try bundle(place) : try export(directory, format, role)
+  let bytes = isBundle ? try bundle(place) : try export(directory, format, role: role)
   guard let file = options.values["output"] else {
     Output.answer(bytes: bytes)
     return 0
@@ -249,7 +249,7 @@ private func bundle(_ place: AuthorityPlace) throws -> [UInt8] {
 }
 
 private func export(
-  _ directory: AuthorityDirectory, _ format: String, _ role: AuthorityDirectory.Role?
+  _ directory: AuthorityDirectory, _ format: String, role: AuthorityDirectory.Role?
 ) throws -> [UInt8] {
   let members = try directory.live(at: now).filter { role == nil || $0.role == role }
   guard let first = members.first else {

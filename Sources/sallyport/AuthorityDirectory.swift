@@ -164,9 +164,9 @@ struct AuthorityDirectory {
     if case .failure(let error) = Files.createDirectory(path, mode: Self.directoryMode) {
       throw AuthorityDirectoryFault(cannot: "make", path, error)
     }
-    try create(keyPath(role), made.key, mode: Self.keyMode, role)
+    try create(keyPath(role), made.key, mode: Self.keyMode, role: role)
     do {
-      try create(certificatePath(role), made.certificate, mode: Self.certificateMode, role)
+      try create(certificatePath(role), made.certificate, mode: Self.certificateMode, role: role)
     } catch {
       _ = Files.remove(keyPath(role))
       throw error
@@ -174,7 +174,7 @@ struct AuthorityDirectory {
     return role
   }
 
-  private func create(_ file: String, _ bytes: [UInt8], mode: UInt32, _ role: Role) throws {
+  private func create(_ file: String, _ bytes: [UInt8], mode: UInt32, role: Role) throws {
     guard case .failure(let error) = Files.create(file, bytes, mode: mode) else { return }
     throw error.isPresence ? Self.inTheWay(file, role) : AuthorityDirectoryFault(cannot: "write", file, error)
   }
@@ -200,7 +200,7 @@ struct AuthorityDirectory {
     if outgoing == .next, Files.isThere(certificatePath(.next)) {
       throw AuthorityDirectoryFault("\(certificatePath(.next)) is in the way: move it away first")
     }
-    switch try whereKeyIs(of: member, incoming, key, seconds) {
+    switch try whereKeyIs(of: member, incoming, key, seconds: seconds) {
     case .inFile:
       try keep(outgoing)
       try step("replace", at: keyPath(.active), Files.move(keyPath(incoming), to: keyPath(.active)))
@@ -222,7 +222,7 @@ struct AuthorityDirectory {
   }
 
   private func whereKeyIs(
-    of member: Member, _ role: Role, _ configured: [UInt8]?, _ seconds: Int64
+    of member: Member, _ role: Role, _ configured: [UInt8]?, seconds: Int64
   ) throws -> KeyPlace {
     func fits(_ key: [UInt8]) -> AuthorityFault? {
       switch Authority.load(member.certificate, key: key, at: seconds) {

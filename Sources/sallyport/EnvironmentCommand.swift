@@ -84,11 +84,11 @@ struct ProxyPlace {
       throw EnvironmentFailure(
         description: "the configuration cannot be taken, and no daemon answers at \(socket): \(answer.fault)")
     }
-    return try configured(policy, socket, answer)
+    return try configured(policy, socket, answer: answer)
   }
 
   /// From the configuration alone.
-  private static func configured(_ policy: Policy, _ socket: String, _ answer: DaemonAnswer) throws -> ProxyPlace {
+  private static func configured(_ policy: Policy, _ socket: String, answer: DaemonAnswer) throws -> ProxyPlace {
     let proxy = policy.configuration.proxy
     guard let address = reachable(proxy.listen) else {
       throw EnvironmentFailure(

@@ -129,23 +129,23 @@ struct AuthorityVariables {
   }
 
   func write(to text: inout EnvironmentText) {
-    write(Self.additive, directory.authoritiesPath, states.authorities, &text)
-    write(Self.replacing, directory.bundlePath, states.bundle, &text)
+    write(Self.additive, directory.authoritiesPath, state: states.authorities, to: &text)
+    write(Self.replacing, directory.bundlePath, state: states.bundle, to: &text)
     var java = JavaOptions(place.address.address.description, place.address.port)
-    if isThere(directory.javaStorePath, states.javaStore, for: "Java's trust store", &text) {
+    if isThere(directory.javaStorePath, states.javaStore, for: "Java's trust store", to: &text) {
       java.trust(directory.javaStorePath, password: JavaTrustStore.password)
     }
     text.set(JavaOptions.variable, java.text)
   }
 
-  private func write(_ names: [String], _ path: String, _ state: TrustFiles.State, _ text: inout EnvironmentText) {
-    guard isThere(path, state, for: names.joined(separator: ", "), &text) else { return }
+  private func write(_ names: [String], _ path: String, state: TrustFiles.State, to text: inout EnvironmentText) {
+    guard isThere(path, state, for: names.joined(separator: ", "), to: &text) else { return }
     for name in names { text.set(name, path) }
   }
 
   /// Whether the file exists and can be used. Adds a remark if it is out of date or missing.
   private func isThere(
-    _ path: String, _ state: TrustFiles.State, for variables: String, _ text: inout EnvironmentText
+    _ path: String, _ state: TrustFiles.State, for variables: String, to text: inout EnvironmentText
   ) -> Bool {
     switch state {
     case .current: return true

@@ -44,7 +44,7 @@ nonisolated func explainCommand(_ options: Arguments) throws -> Int32 {
       "The path has bytes above 0x7f. A program that sends them as they are is refused (400), as the rule has no "
       + "encode_path = true; one that percent-encodes them, as browsers do, gets what follows."
   }
-  let temporary = temporaryVerdict(inner ?? outer, asker, options, at: policy.configuration.admin.socket)
+  let temporary = temporaryVerdict(inner ?? outer, asker, options: options, at: policy.configuration.admin.socket)
   if options.flags.contains("json") {
     Output.answer(outer.json(inside: inner, temporary: temporary?.json))
   } else {
@@ -91,7 +91,7 @@ private struct TemporaryVerdict {
 
 /// nil: no daemon with this configuration is running, or no operator has said anything.
 private func temporaryVerdict(
-  _ explanation: Explanation, _ asker: Asker, _ options: Arguments, at socket: String
+  _ explanation: Explanation, _ asker: Asker, options: Arguments, at socket: String
 ) -> TemporaryVerdict? {
   var parts: [String]
   let words = explanation.request.split(separator: " ", maxSplits: 1).map(String.init)

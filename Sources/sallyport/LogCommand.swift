@@ -79,7 +79,7 @@ private struct ExchangesOutput {
     begin(&lines)
     guard most > 0 else {
       try reader.forEach(selection) { record, kind in
-        add(record, kind, &lines)
+        add(record, kind, lines: &lines)
         return true
       }
       return lines.flush()
@@ -91,7 +91,7 @@ private struct ExchangesOutput {
       if !hasMore { newest.append((record, kind)) }
       return !hasMore
     }
-    for (record, kind) in newest.reversed() { add(record, kind, &lines) }
+    for (record, kind) in newest.reversed() { add(record, kind, lines: &lines) }
     lines.flush()
     if newest.isEmpty, form == .table { Output.complain("sallyport: nothing that was recorded matches\n") }
     if hasMore, limit == nil {
@@ -108,7 +108,7 @@ private struct ExchangesOutput {
     }
   }
 
-  private func add(_ record: HistoryRecord, _ kind: HistoryKind, _ lines: inout Lines) {
+  private func add(_ record: HistoryRecord, _ kind: HistoryKind, lines: inout Lines) {
     switch form {
     case .table: lines.add(cells(record, kind))
     case .json: lines.add(json(record, kind))

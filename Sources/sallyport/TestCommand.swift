@@ -40,7 +40,7 @@ nonisolated func testCommand(_ options: Arguments) throws -> Int32 {
 private func held(_ count: Int, _ unread: Int) -> String {
   if count == 0 { return "no expectations: the configuration has no [[expect]]" }
   if unread > 0 { return "\(count - unread) of \(count) expectations hold, \(unread) not checked" }
-  return .counted(count, "expectation holds", "expectations hold")
+  return .counted(count, "expectation holds", plural: "expectations hold")
 }
 
 extension Expectation {

@@ -16,7 +16,7 @@ import Testing
     return AskedRequest(
       RequestFacts(
         scheme: .https, port: 443, method: method.span, path: bytes.span, isTunnel: false,
-        sender: Sender(client: LocalClient(userID: user, user: "u\(user)", cgroup: ["x.service"]))), workspace)
+        sender: Sender(client: LocalClient(userID: user, user: "u\(user)", cgroup: ["x.service"]))), in: workspace)
   }
 
   private func question(_ reference: String, _ request: AskedRequest, wall: Int64 = 0) -> OpenQuestion {

@@ -13,13 +13,14 @@ import Testing
     let time = CalendarTime(secondsSince1970: seconds)
     #expect(time.text == text && time.text == "\(time.dayText)T\(time.clockText)Z")
     let ofDay = time.hour * 3600 + time.minute * 60 + time.second
-    #expect(CalendarTime.seconds(time.year, time.month, time.day, secondOfDay: ofDay) == seconds)
+    #expect(CalendarTime.seconds(year: time.year, month: time.month, day: time.day, secondOfDay: ofDay) == seconds)
   }
 
   @Test func everyDayOfFourCenturiesComesBack() {
     for day in stride(from: Int64(-146_097), to: 146_097, by: 1) {
       let time = CalendarTime(secondsSince1970: day * CalendarTime.secondsPerDay)
-      #expect(CalendarTime.seconds(time.year, time.month, time.day) == day * CalendarTime.secondsPerDay)
+      #expect(
+        CalendarTime.seconds(year: time.year, month: time.month, day: time.day) == day * CalendarTime.secondsPerDay)
     }
   }
 
@@ -27,6 +28,6 @@ import Testing
     (2023, 2, 29), (1900, 2, 29), (2026, 4, 31), (2026, 13, 1), (2026, 0, 1), (2026, 1, 0), (2026, 1, 32),
   ])
   func daysThatThereAreNot(year: Int, month: Int, day: Int) {
-    #expect(CalendarTime.seconds(year, month, day) == nil)
+    #expect(CalendarTime.seconds(year: year, month: month, day: day) == nil)
   }
 }

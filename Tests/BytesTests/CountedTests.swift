@@ -10,8 +10,8 @@ import Testing
   }
 
   @Test func aNounWithAPluralOfItsOwn() {
-    #expect(String.counted(UInt8(1), "tunnel waits", "tunnels wait") == "1 tunnel waits")
-    #expect(String.counted(Int64(3), "tunnel waits", "tunnels wait") == "3 tunnels wait")
+    #expect(String.counted(UInt8(1), "tunnel waits", plural: "tunnels wait") == "1 tunnel waits")
+    #expect(String.counted(Int64(3), "tunnel waits", plural: "tunnels wait") == "3 tunnels wait")
   }
 
   @Test(

@@ -61,7 +61,7 @@ private final class Index {
   func waitsAgain(_ flight: Flight) -> [Int] { index.waitsAgain(flight, key("1")).map(\.slot) }
   func sent(_ flight: Flight) { index.sent(flight, key("1")) }
   func begin(_ flight: Flight) { #expect(join("1", flight, 100) == .leads) }
-  func leave(_ flight: Flight, _ number: Int) { _ = index.leave(flight, key("1"), reader(number)) }
+  func leave(_ flight: Flight, _ number: Int) { _ = index.leave(flight, key("1"), reader: reader(number)) }
   func followers(of flight: Flight) -> Int { index.followers(of: flight, key("1")) }
   /// The slots of those who waited.
   func end(_ flight: Flight) -> [Int] { index.end(flight, key("1")).map(\.slot) }

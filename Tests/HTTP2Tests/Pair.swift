@@ -19,8 +19,8 @@ final class Pair {
     let limits = ConnectionLimits(
       head: HeadLimits(bytes: bytes, fields: fields), streams: streams, linger: Self.linger)
     let scratch = MessageScratch(sha1: { $0 })
-    guard let client = HTTP2Connection(.client, limits, scratch, now: 0),
-      let server = HTTP2Connection(.server, limits, scratch, now: 0)
+    guard let client = HTTP2Connection(.client, limits, scratch: scratch, now: 0),
+      let server = HTTP2Connection(.server, limits, scratch: scratch, now: 0)
     else { return nil }
     self.client = client
     self.server = server

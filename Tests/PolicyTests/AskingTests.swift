@@ -61,8 +61,8 @@ import Testing
     let facts = RequestFacts(
       scheme: request.isHTTPS ? .https : .http, port: request.port, method: method.span, path: path.span,
       isTunnel: request.isTunnel, sender: Sender(client: client, address: address))
-    let decision = policy.decide(facts, &workspace)
-    let amended = TemporaryRules(rules).amend(decision, facts, wall: wall, &workspace)
+    let decision = policy.decide(facts, in: &workspace)
+    let amended = TemporaryRules(rules).amend(decision, facts, wall: wall, in: &workspace)
     return "\(amended.decision.verdict.rawValue) \(amended.decision.reason.rawValue)"
   }
 

@@ -20,7 +20,7 @@ import Testing
     let facts = RequestFacts(
       scheme: isTunnel ? .https : .http, port: 80, method: method.span, path: path.span, isTunnel: isTunnel,
       sender: Sender(client: client))
-    return policy.decide(facts, &workspace).rule == 0
+    return policy.decide(facts, in: &workspace).rule == 0
   }
 
   // MARK: Only slices nest

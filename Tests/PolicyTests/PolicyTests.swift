@@ -28,7 +28,7 @@ func rule(
     let facts = RequestFacts(
       scheme: scheme, port: port, method: method.span, path: path.span,
       isTunnel: method == Array("CONNECT".utf8))
-    return policy.decide(facts, &workspace)
+    return policy.decide(facts, in: &workspace)
   }
 
   private func name(_ policy: Policy, _ decision: Decision) -> String? {

@@ -192,7 +192,7 @@ import Testing
       let facts = RequestFacts(
         scheme: .http, port: 80, method: method.span, path: path.span, isTunnel: false, sender: Sender())
       let mapping = try loaded(source).mapping(
-        of: Decision(verdict: .allow, reason: .rule, rule: 0), facts, &workspace)
+        of: Decision(verdict: .allow, reason: .rule, rule: 0), facts, in: &workspace)
       #expect(mapping?.objection?.reason == .ruleWouldDeny, "it is reported")
     }
   }

@@ -13,8 +13,8 @@ import Testing
     let method = Array("CONNECT".utf8)
     let path: [UInt8] = []
     let facts = RequestFacts(scheme: .https, port: port, method: method.span, path: path.span, isTunnel: true)
-    let decision = policy.decide(facts, &workspace)
-    return (decision, policy.opening(of: decision, port: port, &workspace))
+    let decision = policy.decide(facts, in: &workspace)
+    return (decision, policy.opening(of: decision, port: port, in: &workspace))
   }
 
   @Test func theDefaultFollowsThatOfTheProxy() throws {

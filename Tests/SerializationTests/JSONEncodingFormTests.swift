@@ -75,7 +75,7 @@ import Testing
     var tools = ContentTools()
     var rewritten = ByteBuffer()
     let judgement = serialization.judgeContent(
-      &buffer, head, charset: nil, limits: limits, &tools, rewritten: &rewritten)
+      &buffer, head, charset: nil, limits: limits, tools: &tools, rewritten: &rewritten)
     return (judgement, rewritten.bytes.array)
   }
 

@@ -22,7 +22,7 @@ import Testing
     var tools = ContentTools()
     var rewritten = ByteBuffer()
     switch serialization.judgeContent(
-      &buffer, head, charset: nil, limits: Self.limits, &tools, rewritten: &rewritten)
+      &buffer, head, charset: nil, limits: Self.limits, tools: &tools, rewritten: &rewritten)
     {
     case .accepted: if words.isEmpty { words = ["accepted"] }
     case .rewritten: words.append("rewritten \(rewritten.bytes.string)")

@@ -41,7 +41,7 @@ import Testing
       let encoding = try Self.encoding(row.name)
       let query = try Self.serialization(row.name, row.text).query
       #expect(query.span.string == (row.text.isEmpty ? "" : "k=" + row.query), "\(row.name)")
-      let read = try FormDecoding.decode(query.span, QueryStyle(), encoding).get()
+      let read = try FormDecoding.decode(query.span, QueryStyle(), encoding: encoding).get()
       #expect(read == (row.text.isEmpty ? [] : Self.parameters(row.text)), "\(row.name)")
     }
   }
@@ -51,7 +51,7 @@ import Testing
     let tree: ParameterValue = ["查": ["询": ["1"]]]
     let serialization = RequestSerialization(parameters: tree.entries, encoding: encoding)
     #expect(serialization.query.span.string == "%B2%E9%5B%D1%AF%5D%5B%5D=1")
-    let read = try FormDecoding.decode(serialization.query.span, QueryStyle(), encoding).get()
+    let read = try FormDecoding.decode(serialization.query.span, QueryStyle(), encoding: encoding).get()
     #expect(ParameterValue.dictionary(read) == tree)
   }
 
@@ -59,7 +59,7 @@ import Testing
   @Test func bytesOfACharacterSeparateNothing() throws {
     let encoding = try Self.encoding("shift_jis")
     // 0x83 0x5B is ゼ, whose second byte is a bracket.
-    let read = try FormDecoding.decode(octets("a%83%5B=1&%83%5B%5Bb%5D=2").span, QueryStyle(), encoding).get()
+    let read = try FormDecoding.decode(octets("a%83%5B=1&%83%5B%5Bb%5D=2").span, QueryStyle(), encoding: encoding).get()
     #expect(ParameterValue.dictionary(read) == ["aゼ": "1", "ゼ": ["b": "2"]])
   }
 
@@ -93,7 +93,7 @@ import Testing
 
   @Test func aFormThatIsNotInTheEncodingIsAFaultWhereItShows() throws {
     for row in Self.unfit {
-      let outcome = FormDecoding.decode(octets(row.form).span, QueryStyle(), try Self.encoding(row.name))
+      let outcome = FormDecoding.decode(octets(row.form).span, QueryStyle(), encoding: try Self.encoding(row.name))
       guard case .failure(let fault) = outcome else {
         Issue.record("\(row)")
         continue

@@ -27,7 +27,7 @@ struct AskedSession: ~Copyable {
   /// Shows it, and says what the session wants then.
   mutating func says(_ text: String) -> Action {
     let bytes = octets(text)
-    return session.clientReceived(bytes.span, now: now, policy: rules, &workspace, &outputs).action
+    return session.clientReceived(bytes.span, now: now, policy: rules, in: &workspace, to: &outputs).action
   }
 
   /// Shows it, and the question is put.
@@ -39,12 +39,13 @@ struct AskedSession: ~Copyable {
   }
 
   mutating func isAnswered(_ verdict: TemporaryRule.Verdict) -> Action {
-    session.exchange.operatorAnswered(verdict, by: "ada", now: now, &workspace, &outputs)
+    session.exchange.operatorAnswered(verdict, by: "ada", now: now, in: &workspace, to: &outputs)
   }
 
   mutating func opened() -> Action {
     session.exchange.upstreamOpened(
-      reused: false, address: IPAddress(ipv4: 0xc000_0201), port: 80, assurance: nil, now: now, &workspace, &outputs)
+      reused: false, address: IPAddress(ipv4: 0xc000_0201), port: 80, assurance: nil, now: now, in: &workspace,
+      to: &outputs)
   }
 
   var waits: Bool { session.exchange.awaitsOperator }
@@ -102,7 +103,7 @@ private func isEnd(_ action: Action) -> Bool {
     #expect(due == 1000 + milliseconds)
     asked.now = due
     let action = asked.session.timedOut(
-      now: due, upstreamIsFull: false, &asked.workspace, &asked.outputs)
+      now: due, upstreamIsFull: false, in: &asked.workspace, to: &asked.outputs)
     #expect(isEnd(action))
     let (said, reason, reference) = (asked.toClient, asked.reason, asked.reference)
     #expect(said.hasPrefix("HTTP/1.1 403 unanswered rule=ask ref=\(reference)"), "\(said)")
@@ -113,7 +114,8 @@ private func isEnd(_ action: Action) -> Bool {
   @Test func whereNobodyCanBeAskedItIsRefused() {
     var asked = AskedSession(asking)
     #expect(asked.says(get) == .connect)
-    #expect(isEnd(asked.session.exchange.operatorMissing("256 questions wait.", &asked.workspace, &asked.outputs)))
+    #expect(
+      isEnd(asked.session.exchange.operatorMissing("256 questions wait.", in: &asked.workspace, to: &asked.outputs)))
     let (said, reason) = (asked.toClient, asked.reason)
     #expect(said.hasPrefix("HTTP/1.1 403 unanswered ") && said.contains("256 questions wait."), "\(said)")
     #expect(said.contains("\"ask\":\"unasked\""), "\(said)")
@@ -123,7 +125,7 @@ private func isEnd(_ action: Action) -> Bool {
   @Test func whenTheProxyStopsItIsToldAtOnce() {
     var asked = AskedSession(asking)
     asked.asks(get)
-    #expect(isEnd(asked.session.shutDown(&asked.workspace, &asked.outputs)))
+    #expect(isEnd(asked.session.shutDown(in: &asked.workspace, to: &asked.outputs)))
     let said = asked.toClient
     #expect(said.hasPrefix("HTTP/1.1 503 shutting-down "), "\(said)")
   }
@@ -138,7 +140,7 @@ private func isEnd(_ action: Action) -> Bool {
     var asked = AskedSession(asking)
     let bytes = octets(get + get)
     let step = asked.session.clientReceived(
-      bytes.span, now: 1000, policy: asked.rules, &asked.workspace, &asked.outputs)
+      bytes.span, now: 1000, policy: asked.rules, in: &asked.workspace, to: &asked.outputs)
     #expect(step.action == .connect && step.consumed == octets(get).count)
     asked.session.exchange.operatorAsked(now: 1000)
     let wants = asked.session.wantsClientBytes

@@ -30,7 +30,7 @@ import Testing
     /// Shows all of it, and says what the session wants then.
     mutating func says(_ text: String) -> Action {
       let bytes = octets(text)
-      let step = session.clientReceived(bytes.span, now: 1000, policy: rules, &workspace, &outputs)
+      let step = session.clientReceived(bytes.span, now: 1000, policy: rules, in: &workspace, to: &outputs)
       #expect(step.consumed == bytes.count)
       return step.action
     }
@@ -39,7 +39,7 @@ import Testing
     mutating func upstreamSays(_ text: String) {
       var bytes = octets(text)
       while !bytes.isEmpty {
-        let step = session.exchange.upstreamReceived(bytes.span, now: 1000, &workspace, &outputs)
+        let step = session.exchange.upstreamReceived(bytes.span, now: 1000, in: &workspace, to: &outputs)
         bytes.removeFirst(step.consumed)
         switch step.action {
         case .read where step.consumed > 0: continue
@@ -188,7 +188,8 @@ import Testing
     var setting = Setting(Self.stores)
     #expect(setting.says(get) == .connect)
     setting.session.exchange.noteCache(.hit, status: "hit; ttl=30")
-    setting.session.exchange.answeredWithoutUpstream(isFetched: false, now: 1000, &setting.workspace, &setting.outputs)
+    setting.session.exchange.answeredWithoutUpstream(
+      isFetched: false, now: 1000, in: &setting.workspace, to: &setting.outputs)
     let leaves = !setting.outputs.toUpstream.isEmpty || !setting.outputs.replay.isEmpty
     let awaits = setting.session.exchange.awaitsFinalHead
     #expect(awaits && !leaves)
@@ -214,7 +215,8 @@ import Testing
     #expect(setting.says(get) == .connect)
     setting.session.exchange.noteCache(.miss, status: "fwd=uri-miss")
     _ = setting.session.exchange.upstreamOpened(
-      reused: false, address: IPAddress(ipv4: 0xc000_0201), port: 80, now: 1000, &setting.workspace, &setting.outputs)
+      reused: false, address: IPAddress(ipv4: 0xc000_0201), port: 80, now: 1000, in: &setting.workspace,
+      to: &setting.outputs)
     setting.upstreamSays(ok)
     let text = setting.outputs.toClient.bytes.string
     #expect(text.contains("\r\nCache-Status: sallyport; fwd=uri-miss\r\n"), "\(text)")
@@ -226,7 +228,8 @@ import Testing
     var setting = Setting(Self.stores)
     #expect(setting.says(get) == .connect)
     setting.session.exchange.noteCache(.stored, status: "fwd=uri-miss; stored; ttl=60")
-    setting.session.exchange.answeredWithoutUpstream(isFetched: false, now: 1000, &setting.workspace, &setting.outputs)
+    setting.session.exchange.answeredWithoutUpstream(
+      isFetched: false, now: 1000, in: &setting.workspace, to: &setting.outputs)
     setting.upstreamSays(head("HTTP/1.1 200 OK", "Cache-Status: edge; hit", "Content-Length: 0"))
     let text = setting.outputs.toClient.bytes.string
     let theirs = text.firstRange(of: "Cache-Status: edge; hit\r\n")
@@ -242,7 +245,8 @@ import Testing
     var setting = Setting("")
     #expect(setting.says(get) == .connect)
     _ = setting.session.exchange.upstreamOpened(
-      reused: false, address: IPAddress(ipv4: 0xc000_0201), port: 80, now: 1000, &setting.workspace, &setting.outputs)
+      reused: false, address: IPAddress(ipv4: 0xc000_0201), port: 80, now: 1000, in: &setting.workspace,
+      to: &setting.outputs)
     setting.upstreamSays(ok)
     let text = setting.outputs.toClient.bytes.string
     #expect(!text.contains("Cache-Status"), "\(text)")
@@ -255,9 +259,10 @@ import Testing
     #expect(setting.says(get) == .connect)
     let asked = setting.outputs.toUpstream.array
     _ = setting.session.exchange.upstreamOpened(
-      reused: false, address: IPAddress(ipv4: 0xc000_0201), port: 80, now: 1000, &setting.workspace, &setting.outputs)
+      reused: false, address: IPAddress(ipv4: 0xc000_0201), port: 80, now: 1000, in: &setting.workspace,
+      to: &setting.outputs)
     setting.outputs.toUpstream.removeAll()
-    setting.session.exchange.askAgain(asked, &setting.workspace, &setting.outputs)
+    setting.session.exchange.askAgain(asked, in: &setting.workspace, to: &setting.outputs)
     let (again, isConnecting) = (setting.outputs.toUpstream.array, setting.session.exchange.isConnecting)
     #expect(again == asked && isConnecting)
   }
@@ -267,7 +272,8 @@ import Testing
     var setting = Setting(Self.stores + "[rule.response]\nserializer = \"json\"")
     #expect(setting.says(get) == .connect)
     setting.session.exchange.noteCache(.stored, status: "fwd=uri-miss; stored; ttl=60")
-    setting.session.exchange.answeredWithoutUpstream(isFetched: false, now: 1000, &setting.workspace, &setting.outputs)
+    setting.session.exchange.answeredWithoutUpstream(
+      isFetched: false, now: 1000, in: &setting.workspace, to: &setting.outputs)
     let before = setting.session.exchange.record.refusedItsAnswer
     setting.upstreamSays(
       head("HTTP/1.1 200 OK", "Content-Type: application/json", "Content-Length: 2") + "{]")

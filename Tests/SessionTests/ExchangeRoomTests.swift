@@ -16,7 +16,7 @@ import Testing
 
   private static func ask(_ session: inout Session, _ setting: inout Setting) {
     _ = session.clientReceived(
-      octets(get).span, now: 0, policy: plainPolicy, &setting.workspace, &setting.outputs)
+      octets(get).span, now: 0, policy: plainPolicy, in: &setting.workspace, to: &setting.outputs)
   }
 
   @Test func aConnectionHasARoomForAsLongAsItHasAnExchange() {

@@ -271,9 +271,10 @@ import Testing
       name: "sallyport", mark: Stage.mark, references: ReferenceSource(seed: 0, index: 0, of: 1))
     var outputs = Outputs()
     var session = Session(policy: policy, in: ExchangeRooms(), now: 0)
-    _ = session.clientReceived(octets(get).span, now: 0, policy: policy, &workspace, &outputs)
+    _ = session.clientReceived(octets(get).span, now: 0, policy: policy, in: &workspace, to: &outputs)
     _ = workspace.heldBytes.take(takenByOthers, limit: .max)
-    _ = session.exchange.upstreamFailed(UpstreamFailure(.connectionRefused, "It said no."), &workspace, &outputs)
+    _ = session.exchange.upstreamFailed(
+      UpstreamFailure(.connectionRefused, "It said no."), in: &workspace, to: &outputs)
     let isFile = outputs.toClient.bytes.string.hasSuffix("<p>offline")
     #expect(isFile == (takenByOthers == 0))
     #expect(workspace.heldBytes.count - takenByOthers == (isFile ? 10 : 0))

@@ -204,7 +204,7 @@ import Testing
     ("?x", nil), ("", nil), ("https://real.example\\/v2/x", nil), ("/v2/x y", nil),
   ]) func aURLIsToldOfTheShortName(reference: String, expected: String?) throws {
     let target = try #require(Self.mapped().rules[0].target)
-    let told = FieldTranslation.mappedURL(Array(reference.utf8).span, target, Array("http://api".utf8))
+    let told = FieldTranslation.mappedURL(Array(reference.utf8).span, target, place: Array("http://api".utf8))
     #expect(told.map { String(decoding: $0, as: UTF8.self) } == expected)
   }
 }

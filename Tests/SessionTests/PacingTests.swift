@@ -26,10 +26,10 @@ import Testing
   ) -> Session {
     var session = Session(policy: policy, in: ExchangeRooms(), now: 1000)
     let bytes = octets(request)
-    _ = session.clientReceived(bytes.span, now: 1000, policy: policy, &setting.workspace, &setting.outputs)
+    _ = session.clientReceived(bytes.span, now: 1000, policy: policy, in: &setting.workspace, to: &setting.outputs)
     _ = session.exchange.upstreamOpened(
       reused: false, address: IPAddress(ipv4: 0xc000_0201), port: 443, by: UpstreamWay(route: "direct", link: link),
-      now: 1000, &setting.workspace, &setting.outputs)
+      now: 1000, in: &setting.workspace, to: &setting.outputs)
     return session
   }
 
@@ -57,14 +57,14 @@ import Testing
     #expect(session.exchange.pacesUpload && !session.exchange.pacesDownload && session.exchange.uploadAllowance == 1024)
     let bytes = [UInt8](repeating: 7, count: 3000)
     let step = session.clientReceived(
-      bytes.span, now: 1000, policy: session.exchange.policy, &setting.workspace, &setting.outputs)
+      bytes.span, now: 1000, policy: session.exchange.policy, in: &setting.workspace, to: &setting.outputs)
     #expect(step == Step(consumed: 0, action: .forward(count: 1024)))
     session.exchange.clientForwarded(1024, now: 1000)
     #expect(session.exchange.uploadRests && !session.wantsClientBytes && session.deadline == 61_000)
     let more = session.clientReceived(
-      bytes.span, now: 1000, policy: session.exchange.policy, &setting.workspace, &setting.outputs)
+      bytes.span, now: 1000, policy: session.exchange.policy, in: &setting.workspace, to: &setting.outputs)
     #expect(more == Step(consumed: 0, action: .hold))
-    let action = session.timedOut(now: 61_000, &setting.workspace, &setting.outputs)
+    let action = session.timedOut(now: 61_000, in: &setting.workspace, to: &setting.outputs)
     #expect(action == .read && session.wantsClientBytes && session.exchange.uploadAllowance == 1024)
   }
 
@@ -73,7 +73,7 @@ import Testing
     var setting = Setting()
     var session = Self.opened(Self.connect, Self.rules("{ packet = \"1KiB\", delay = \"1m\" }", idle), &setting)
     session.exchange.clientForwarded(1024, now: 1000)
-    _ = session.timedOut(now: session.deadline, &setting.workspace, &setting.outputs)
+    _ = session.timedOut(now: session.deadline, in: &setting.workspace, to: &setting.outputs)
     #expect(session.deadline == 61_000 + 10_000)
     #expect(session.exchange.record.outcome == .done)
   }
@@ -94,7 +94,7 @@ import Testing
     state.reason = .rule
     let policy = Self.rules("{ packet = \"1KiB\", delay = \"1s\", download = \"1KiB\" }")
     var session = Session(
-      resuming: state, policy: policy, in: ExchangeRooms(), now: 9000, &setting.workspace, &setting.outputs)
+      resuming: state, policy: policy, in: ExchangeRooms(), now: 9000, in: &setting.workspace, to: &setting.outputs)
     let isEarly = session.exchange.pacesUpload
     #expect(!isEarly)
     session.exchange.beginPace(on: .wifi, owing: 2048, now: 9000)
@@ -112,7 +112,7 @@ import Testing
     #expect(!session.exchange.pacesUpload && session.exchange.unchangedResponseBytes == 0)
     let early = session.exchange.resumeDownload(now: 1099)
     #expect(!early)
-    let action = session.timedOut(now: 1100, &setting.workspace, &setting.outputs)
+    let action = session.timedOut(now: 1100, in: &setting.workspace, to: &setting.outputs)
     #expect(action == .read && !session.exchange.downloadRests && session.exchange.downloadAllowance(now: 1100) == 1024)
     // The time for the head of the response counts from here.
     #expect(session.deadline == 1100 + session.exchange.ruling.timeouts.responseHeaderMilliseconds)
@@ -122,7 +122,7 @@ import Testing
     var setting = Setting()
     var session = Self.opened(Self.get, Self.rules("{ download = \"1KiB\" }"), &setting)
     let bytes = octets("HTTP/9.9 nonsense\r\n\r\n")
-    _ = session.exchange.upstreamReceived(bytes.span, now: 1000, &setting.workspace, &setting.outputs)
+    _ = session.exchange.upstreamReceived(bytes.span, now: 1000, in: &setting.workspace, to: &setting.outputs)
     #expect(
       session.exchange.record.answeredItself && !session.exchange.pacesDownload
         && session.exchange.downloadAllowance(now: 1000) == nil)

@@ -29,7 +29,7 @@ private func rewritten(_ bytes: [UInt8], authorization: [UInt8]? = nil) -> [UInt
   output.append(octets("gone"))
   output.consume(4)
   output.append(bytes)
-  let head = ParentRequest.rewrite(&output, places(bytes), adding: authorization ?? [], &pool)
+  let head = ParentRequest.rewrite(&output, places(bytes), adding: authorization ?? [], pool: &pool)
   let result = output.array
   #expect(head == places(result))
   return result
@@ -70,7 +70,7 @@ private func rewritten(_ bytes: [UInt8], authorization: [UInt8]? = nil) -> [UInt
       var pool = BufferPool()
       var output = pool.take(before.utf8.count)
       output.append(octets(before))
-      ParentRequest.insert(line, into: &output, places(octets(before)), &pool)
+      ParentRequest.insert(line, into: &output, places(octets(before)), pool: &pool)
       let host = places(octets(before)).behindHost
       #expect(output.array == Array(octets(before)[..<host]) + line + Array(octets(before)[host...]))
     }
@@ -81,7 +81,7 @@ private func rewritten(_ bytes: [UInt8], authorization: [UInt8]? = nil) -> [UInt
     var output = pool.take(1)
     let head = octets("GET / HTTP/1.1\r\nHost: a\r\n\r\n")
     output.append(head)
-    _ = ParentRequest.rewrite(&output, places(head), adding: line, &pool)
+    _ = ParentRequest.rewrite(&output, places(head), adding: line, pool: &pool)
     pool.reclaim(&output)
     #expect(pool.keptBytes == 2 * BufferPool.smallestBlock)
   }
@@ -112,11 +112,12 @@ private func rewritten(_ bytes: [UInt8], authorization: [UInt8]? = nil) -> [UInt
     var outputs = Outputs()
     let body = asked.hasPrefix("POST") ? "Content-Length: 2\r\n\r\n" : "\r\n"
     let bytes = octets("\(asked)\r\nHost: elsewhere\r\nProxy-Authorization: Basic eDp5\r\n\(body)")
-    let step = session.clientReceived(bytes.span, now: 0, policy: plainPolicy, &workspace, &outputs)
+    let step = session.clientReceived(bytes.span, now: 0, policy: plainPolicy, in: &workspace, to: &outputs)
     #expect(step.action == .connect)
     let prepared = outputs.toUpstream.array
     #expect(session.exchange.upstream.written == places(prepared))
-    _ = ParentRequest.rewrite(&outputs.toUpstream, session.exchange.upstream.written, adding: line, &workspace.pool)
+    _ = ParentRequest.rewrite(
+      &outputs.toUpstream, session.exchange.upstream.written, adding: line, pool: &workspace.pool)
     let output = outputs.toUpstream.array
     #expect(String(decoding: output.prefix { $0 != 13 }, as: UTF8.self) == sent)
     var head = RequestHead()

@@ -94,7 +94,7 @@ import Testing
     /// Shows all of it, and answers what the session says last.
     mutating func says(_ text: [UInt8]) -> Action {
       let step = session.clientReceived(
-        text.span, now: now, policy: rules, &workspace, &outputs)
+        text.span, now: now, policy: rules, in: &workspace, to: &outputs)
       #expect(step.consumed == text.count)
       return step.action
     }
@@ -105,7 +105,7 @@ import Testing
 
     mutating func open() -> Action {
       session.exchange.upstreamOpened(
-        reused: false, address: IPAddress(ipv4: 0xc000_0201), port: 80, now: now, &workspace, &outputs)
+        reused: false, address: IPAddress(ipv4: 0xc000_0201), port: 80, now: now, in: &workspace, to: &outputs)
     }
   }
 
@@ -140,7 +140,7 @@ import Testing
     while let next = setting.session.exchange.takeFromSpool() {
       #expect(next.offset == UInt64(sent) && setting.session.exchange.takeFromSpool() == nil)
       let bytes = [UInt8](repeating: 0x62, count: next.count)
-      setting.session.exchange.spoolRead(bytes, now: 1000, &setting.workspace, &setting.outputs)
+      setting.session.exchange.spoolRead(bytes, now: 1000, in: &setting.workspace, to: &setting.outputs)
       sent += next.count
       let isLast = sent == Self.piece + 2000
       #expect(setting.outputs.toUpstream.count == next.count + (isLast ? 500 : 0))
@@ -169,7 +169,7 @@ import Testing
     #expect(setting.open() == .hold)
     let answer = octets("HTTP/1.1 413 Too Large\r\nContent-Length: 0\r\n\r\n")
     let step = setting.session.exchange.upstreamReceived(
-      answer.span, now: 1000, &setting.workspace, &setting.outputs)
+      answer.span, now: 1000, in: &setting.workspace, to: &setting.outputs)
     #expect(step.action == .end(Ending(client: .keep, keepsUpstream: false)))
   }
 
@@ -182,7 +182,7 @@ import Testing
         _ = setting.session.exchange.takeFromSpool()
       }
       let action = setting.session.exchange.spoolFailed(
-        "in /x: No space left on device", &setting.workspace, &setting.outputs)
+        "in /x: No space left on device", in: &setting.workspace, to: &setting.outputs)
       guard case .end(let ending) = action else {
         Issue.record("\(action)")
         continue
@@ -203,7 +203,7 @@ import Testing
     _ = setting.session.exchange.takeForSpool(&written)
     let due = setting.session.deadline
     #expect(due == 1000 + setting.session.exchange.ruling.timeouts.bodyStallMilliseconds)
-    _ = setting.session.timedOut(now: due, &setting.workspace, &setting.outputs)
+    _ = setting.session.timedOut(now: due, in: &setting.workspace, to: &setting.outputs)
     #expect(setting.session.exchange.record.answer.status == 507)
   }
 

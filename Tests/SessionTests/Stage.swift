@@ -187,13 +187,13 @@ final class Stage {
     case .failed(let kind, let detail):
       guard awaitsUpstream else { return faults.append("an upstream failed that nobody waits for") }
       awaitsUpstream = false
-      perform(session.exchange.upstreamFailed(UpstreamFailure(kind, detail), &workspace, &outputs))
+      perform(session.exchange.upstreamFailed(UpstreamFailure(kind, detail), in: &workspace, to: &outputs))
     case .clientEnds: clientEnd = .pending
     case .clientBreaks: perform(session.clientFailed())
     case .upstreamEnds: endUpstream(broken: false)
     case .upstreamBreaks: endUpstream(broken: true)
     case .upstreamTakesNoMore:
-      if toUpstream != nil { perform(session.exchange.upstreamWriteFailed(&workspace, &outputs)) }
+      if toUpstream != nil { perform(session.exchange.upstreamWriteFailed(in: &workspace, to: &outputs)) }
     case .upstreamReadsNothing: upstreamIsFull = true
     case .pass(let milliseconds):
       now += milliseconds
@@ -202,13 +202,13 @@ final class Stage {
       guard session.deadline != .max else { return lines.append("nothing is ever due") }
       lines.append("after \(session.deadline - now) ms")
       now = session.deadline
-      perform(session.timedOut(now: now, upstreamIsFull: upstreamIsFull, &workspace, &outputs))
+      perform(session.timedOut(now: now, upstreamIsFull: upstreamIsFull, in: &workspace, to: &outputs))
     case .drain:
       lines.append("the proxy drains")
       perform(session.drain())
     case .shutDown:
       lines.append("the proxy shuts down")
-      perform(session.shutDown(&workspace, &outputs))
+      perform(session.shutDown(in: &workspace, to: &outputs))
     case .reload(let policy): self.policy = policy
     case .refusesCertificates(let kind): certificateRefusal = kind
     case .cannotIntercept(let detail): interceptionFailure = detail
@@ -229,7 +229,7 @@ final class Stage {
     let action = session.exchange.upstreamOpened(
       reused: reused, address: IPAddress(ipv4: 0xc000_0201), port: session.exchange.upstream.port, assurance: assurance,
       now: now,
-      &workspace, &outputs)
+      in: &workspace, to: &outputs)
     perform(action)
   }
 
@@ -243,7 +243,8 @@ final class Stage {
     guard toUpstream != nil else { return }
     upstreamHasEnded = true
     perform(
-      session.exchange.upstreamEnded(broken ? .broken : .closed, now: now, &workspace, &outputs), ofUpstream: true)
+      session.exchange.upstreamEnded(broken ? .broken : .closed, now: now, in: &workspace, to: &outputs),
+      ofUpstream: true)
   }
 
   // MARK: Moving
@@ -275,7 +276,7 @@ final class Stage {
       pumpClient()
       if isClosed || !session.exchange.isInTunnel { return true }
     }
-    perform(session.clientEnded(now: now, &workspace, &outputs))
+    perform(session.clientEnded(now: now, in: &workspace, to: &outputs))
     return true
   }
 
@@ -283,7 +284,7 @@ final class Stage {
     var goesOn = true
     while goesOn, !isClosed {
       let input = clientInput
-      let step = session.clientReceived(input.span, now: now, policy: policy, &workspace, &outputs)
+      let step = session.clientReceived(input.span, now: now, policy: policy, in: &workspace, to: &outputs)
       note()
       taken += step.consumed
       clientInput.removeFirst(step.consumed)
@@ -312,7 +313,7 @@ final class Stage {
     var goesOn = true
     while goesOn, !isClosed, toUpstream != nil {
       let input = upstreamInput
-      let step = session.exchange.upstreamReceived(input.span, now: now, &workspace, &outputs)
+      let step = session.exchange.upstreamReceived(input.span, now: now, in: &workspace, to: &outputs)
       upstreamInput.removeFirst(step.consumed)
       switch step.action {
       case .read:
@@ -391,13 +392,14 @@ final class Stage {
         "intercept \(String(decoding: session.interior?.host ?? [], as: UTF8.self)):\(session.exchange.upstream.port)")
       if let interceptionFailure {
         let failure = UpstreamFailure(.interceptionFailed, interceptionFailure)
-        perform(session.exchange.upstreamFailed(failure, &workspace, &outputs))
+        perform(session.exchange.upstreamFailed(failure, in: &workspace, to: &outputs))
       } else {
-        perform(session.exchange.interiorOpened(&workspace, &outputs))
+        perform(session.exchange.interiorOpened(in: &workspace, to: &outputs))
       }
     case .judge:
       lines.append("judge \(session.exchange.presentedCertificates?.certificates.count ?? 0) certificates")
-      perform(session.exchange.tunnelJudged(certificateRefusal.map { Problem($0, "refused") }, &workspace, &outputs))
+      perform(
+        session.exchange.tunnelJudged(certificateRefusal.map { Problem($0, "refused") }, in: &workspace, to: &outputs))
     case .tunnel:
       toClient.becomeRaw()
       toUpstream?.becomeRaw()

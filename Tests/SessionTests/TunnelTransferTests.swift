@@ -27,14 +27,15 @@ import Testing
     setting.workspace.setWallClock(milliseconds: 784_111_777_000)
     let bytes = TestSupport.octets(head)
     let step = session.clientReceived(
-      bytes.span, now: 1000, policy: policy, &setting.workspace, &setting.outputs)
+      bytes.span, now: 1000, policy: policy, in: &setting.workspace, to: &setting.outputs)
     #expect(step.action == .connect)
     session.exchange.noteConnectTime(12_345)
     _ = session.exchange.upstreamOpened(
-      reused: false, address: IPAddress(ipv4: 0xc000_0201), port: 443, now: 1012, &setting.workspace, &setting.outputs)
+      reused: false, address: IPAddress(ipv4: 0xc000_0201), port: 443, now: 1012, in: &setting.workspace,
+      to: &setting.outputs)
     if let answer {
       let bytes = TestSupport.octets(answer)
-      _ = session.exchange.upstreamReceived(bytes.span, now: 1020, &setting.workspace, &setting.outputs)
+      _ = session.exchange.upstreamReceived(bytes.span, now: 1020, in: &setting.workspace, to: &setting.outputs)
     }
     return session
   }
@@ -103,7 +104,8 @@ import Testing
       (state.toClient, state.toUpstream) = ([], [])
       var setting = Setting()
       let session = Session(
-        resuming: state, policy: Self.rules, in: ExchangeRooms(), now: 9000, &setting.workspace, &setting.outputs)
+        resuming: state, policy: Self.rules, in: ExchangeRooms(), now: 9000, in: &setting.workspace,
+        to: &setting.outputs)
       let again = TunnelState(
         session.exchange, client: state.client, host: state.host, text: setting.outputs.text.bytes)
       #expect(again == state)
@@ -116,7 +118,8 @@ import Testing
     (state.toClient, state.toUpstream) = ([1, 2, 3], [4, 5])
     var setting = Setting()
     _ = Session(
-      resuming: state, policy: plainPolicy, in: ExchangeRooms(), now: 9000, &setting.workspace, &setting.outputs)
+      resuming: state, policy: plainPolicy, in: ExchangeRooms(), now: 9000, in: &setting.workspace, to: &setting.outputs
+    )
     let (toClient, toUpstream) = (
       Self.octets(setting.outputs.toClient.bytes), Self.octets(setting.outputs.toUpstream.bytes)
     )
@@ -129,7 +132,7 @@ import Testing
     state.reason = .rule
     var setting = Setting()
     let session = Session(
-      resuming: state, policy: Self.rules, in: ExchangeRooms(), now: 9000, &setting.workspace, &setting.outputs)
+      resuming: state, policy: Self.rules, in: ExchangeRooms(), now: 9000, in: &setting.workspace, to: &setting.outputs)
     #expect(session.exchange.ruling.rule == nil && session.exchange.ruleName == "gone")
     #expect(session.exchange.record.ruled.decision == Decision(verdict: .allow, reason: .rule, rule: nil))
   }
@@ -140,9 +143,9 @@ import Testing
     let hour = policy("[proxy.timeouts]\ntunnel_idle = \"1h\"")
     var setting = Setting()
     var session = Session(
-      resuming: state, policy: hour, in: ExchangeRooms(), now: 9000, &setting.workspace, &setting.outputs)
+      resuming: state, policy: hour, in: ExchangeRooms(), now: 9000, in: &setting.workspace, to: &setting.outputs)
     #expect(session.deadline == 5000 + 3_600_000)
-    let action = session.timedOut(now: session.deadline, &setting.workspace, &setting.outputs)
+    let action = session.timedOut(now: session.deadline, in: &setting.workspace, to: &setting.outputs)
     #expect(action == .end(Ending(client: .abort, keepsUpstream: false)))
     #expect(session.exchange.record.outcome == .tunnelIdle)
   }
@@ -152,7 +155,8 @@ import Testing
     (state.begun, state.lastProgress) = (100_000, 200_000)
     var setting = Setting()
     let session = Session(
-      resuming: state, policy: plainPolicy, in: ExchangeRooms(), now: 9000, &setting.workspace, &setting.outputs)
+      resuming: state, policy: plainPolicy, in: ExchangeRooms(), now: 9000, in: &setting.workspace, to: &setting.outputs
+    )
     #expect(session.deadline == 9000 + plainPolicy.configuration.timeouts.tunnelIdleMilliseconds)
     #expect(session.exchange.record.times.begun == 9000)
   }
@@ -161,18 +165,18 @@ import Testing
   @Test func aResumedTunnelMovesAndEnds() {
     var setting = Setting()
     var session = Session(
-      resuming: TunnelStateTests.plain(), policy: plainPolicy, in: ExchangeRooms(), now: 9000, &setting.workspace,
-      &setting.outputs)
+      resuming: TunnelStateTests.plain(), policy: plainPolicy, in: ExchangeRooms(), now: 9000, in: &setting.workspace,
+      to: &setting.outputs)
     let bytes: [UInt8] = [1, 2, 3]
     let up = session.clientReceived(
-      bytes.span, now: 9000, policy: plainPolicy, &setting.workspace, &setting.outputs)
+      bytes.span, now: 9000, policy: plainPolicy, in: &setting.workspace, to: &setting.outputs)
     #expect(up == Step(consumed: 0, action: .forward(count: 3)))
-    let down = session.exchange.upstreamReceived(bytes.span, now: 9000, &setting.workspace, &setting.outputs)
+    let down = session.exchange.upstreamReceived(bytes.span, now: 9000, in: &setting.workspace, to: &setting.outputs)
     #expect(down == Step(consumed: 0, action: .forward(count: 3)))
     session.exchange.clientForwarded(3, now: 9001)
-    let half = session.clientEnded(now: 9002, &setting.workspace, &setting.outputs)
+    let half = session.clientEnded(now: 9002, in: &setting.workspace, to: &setting.outputs)
     #expect(half == .closeOtherWrite)
-    let whole = session.exchange.upstreamEnded(.closed, now: 9003, &setting.workspace, &setting.outputs)
+    let whole = session.exchange.upstreamEnded(.closed, now: 9003, in: &setting.workspace, to: &setting.outputs)
     #expect(whole == .end(Ending(client: .close, keepsUpstream: false)))
     #expect(session.exchange.record.outcome == .done && session.exchange.record.traffic.bytesIn == 3)
   }
@@ -182,8 +186,9 @@ import Testing
     state.ends = .clientEnded
     var setting = Setting()
     var session = Session(
-      resuming: state, policy: plainPolicy, in: ExchangeRooms(), now: 9000, &setting.workspace, &setting.outputs)
-    let action = session.exchange.upstreamEnded(.closed, now: 9003, &setting.workspace, &setting.outputs)
+      resuming: state, policy: plainPolicy, in: ExchangeRooms(), now: 9000, in: &setting.workspace, to: &setting.outputs
+    )
+    let action = session.exchange.upstreamEnded(.closed, now: 9003, in: &setting.workspace, to: &setting.outputs)
     #expect(action == .end(Ending(client: .close, keepsUpstream: false)))
   }
 
@@ -192,8 +197,9 @@ import Testing
     state.reportedFault = .client(.plainHTTP)
     var setting = Setting()
     var session = Session(
-      resuming: state, policy: plainPolicy, in: ExchangeRooms(), now: 9000, &setting.workspace, &setting.outputs)
-    _ = session.shutDown(&setting.workspace, &setting.outputs)
+      resuming: state, policy: plainPolicy, in: ExchangeRooms(), now: 9000, in: &setting.workspace, to: &setting.outputs
+    )
+    _ = session.shutDown(in: &setting.workspace, to: &setting.outputs)
     #expect(session.exchange.record.outcome == .tunnelFaultReported(.client(.plainHTTP)))
   }
 }

@@ -239,6 +239,52 @@ import Transport
     }
   }
 
+  /// More arguments without a name than these, and a reader of the call cannot tell them apart.
+  private static let mostUnlabelled = 2
+  /// Called by OpenSSL, with what a C function gets.
+  private static let calledFromC = "func selectHTTP("
+
+  @Test func parametersHaveLabels() {
+    var declarations = 0
+    for source in Self.swift {
+      let places = source.lines.indices.filter { number in
+        let line = source.lines[number]
+        guard let begin = Self.parameters(in: line), !Self.holds(line, Self.calledFromC) else { return false }
+        declarations += 1
+        return Self.unlabelled(source.lines[number...], from: begin) > Self.mostUnlabelled
+      }
+      #expect(places.isEmpty, "\(places.map { "\(source.path):\($0 + 1)" })")
+    }
+    #expect(declarations > 4000)
+  }
+
+  /// The column behind the bracket that opens the parameters of what a line declares; nil: it declares nothing with any.
+  private static func parameters(in line: [UInt8]) -> Int? {
+    guard ["func ", "init(", "init?(", "init<", "subscript("].contains(where: { holds(line, $0) }) else { return nil }
+    return line.firstIndex(of: 0x28).map { $0 + 1 }
+  }
+
+  /// How many of the parameters that begin at a column of the first line begin with `_ `.
+  private static func unlabelled(_ lines: ArraySlice<[UInt8]>, from column: Int) -> Int {
+    var (depth, count, isFirst, column) = (1, 0, true, column)
+    for line in lines {
+      for at in line.indices.dropFirst(column) {
+        switch line[at] {
+        case 0x28, 0x5b: depth += 1
+        case 0x29, 0x5d: depth -= 1
+        case 0x2c where depth == 1: isFirst = true
+        case 0x20: break
+        default:
+          if isFirst, depth == 1, line[at...].starts(with: [0x5f, 0x20]) { count += 1 }
+          isFirst = false
+        }
+        if depth == 0 { return count }
+      }
+      column = 0
+    }
+    return count
+  }
+
   /// How far a function may be from the line that CONTRIBUTING.md gives: a reader sees it on the same screen.
   private static let nearLines = 30
 

@@ -11,7 +11,8 @@ struct CacheChecks {
   /// the origin: if nothing is stored, every request is refused.
   func check(_ rule: RuleDraft) {
     if rule.cache != nil, !hasStore, !rule.denies, let setting = rule.settings["cache"] {
-      reading.report(.warning, setting.source, setting.keyBegin, "[rule.cache] does nothing: there is no [cache]")
+      reading.report(
+        .warning, setting.source, position: setting.keyBegin, message: "[rule.cache] does nothing: there is no [cache]")
     }
     if rule.cache != nil, hasStore { return }
     let missing = rule.cache == nil ? "the rule has no [rule.cache]" : "there is no [cache]"
@@ -26,8 +27,8 @@ struct CacheChecks {
           : "it does nothing: \(missing)")
     } else if defaults.cachePolicy == .returnCacheDontLoad, !rule.denies {
       reading.report(
-        .warning, rule.source, rule.begin,
-        "every request of rule \(rule.name.quoted) is refused (504): [defaults.request] says 'cache_policy = "
+        .warning, rule.source, position: rule.begin,
+        message: "every request of rule \(rule.name.quoted) is refused (504): [defaults.request] says 'cache_policy = "
           + "\"return-cache-dont-load\"', and \(missing)")
     }
   }

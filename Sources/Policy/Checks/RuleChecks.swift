@@ -36,7 +36,8 @@ struct RuleCheck {
     let denies = rule.action != .allow || rule.connect == .deny
     if rule.action != .ask, let setting = rule.settings["ask"] {
       reading.report(
-        .warning, setting.source, setting.keyBegin, "[rule.ask] has no effect without action = \"ask\"")
+        .warning, setting.source, position: setting.keyBegin,
+        message: "[rule.ask] has no effect without action = \"ask\"")
     }
     if !denies {
       rule.settings["reason"].map { reading.warning($0, "it is never shown: the rule denies nothing") }
@@ -80,8 +81,8 @@ struct RuleCheck {
     for key in ["timeouts", "request", "security", "response", "cache"] {
       guard let setting = rule.settings[key] else { continue }
       reading.report(
-        .warning, setting.source, setting.keyBegin,
-        "[rule.\(key)] has no effect in a rule that denies every request")
+        .warning, setting.source, position: setting.keyBegin,
+        message: "[rule.\(key)] has no effect in a rule that denies every request")
     }
     for key in ["deny_addresses", "tunnel_sni", "upgrade", "upgrades", "protocols", "redirects", "target", "route"] {
       rule.settings[key].map { reading.warning($0, "it has no effect in a rule that denies every request") }

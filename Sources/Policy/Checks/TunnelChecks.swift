@@ -51,10 +51,10 @@ struct TunnelChecks {
     let opaque = findings.filter { [.tunnel, .verify].contains($0.outcome.treatment) }
     for finding in opaque {
       let idle = keys + (finding.outcome.treatment == .tunnel ? ofTLS : [])
-      if !idle.isEmpty { warn(idle, finding, number) }
+      if !idle.isEmpty { warn(idle, finding, number: number) }
     }
     if isAllowList, !findings.isEmpty, findings.allSatisfy({ $0.outcome.treatment == .deny }) {
-      warnOfUnusable(rule, findings[0], number)
+      warnOfUnusable(rule, findings[0], number: number)
     }
     if namesPins, rule.action != .deny || !rule.enforce, !opaque.isEmpty, let setting = rule.security?.settings["pins"]
     {
@@ -75,8 +75,9 @@ struct TunnelChecks {
     }
     if takesPart { return }
     reading.report(
-      .warning, keys[0].setting.source, keys[0].setting.keyBegin,
-      "[defaults.security]: \(Self.subject(keys)) no effect on https: programs reach it through tunnels, and no rule "
+      .warning, keys[0].setting.source, position: keys[0].setting.keyBegin,
+      message:
+        "[defaults.security]: \(Self.subject(keys)) no effect on https: programs reach it through tunnels, and no rule "
         + "opens them. Set connect = \"verify\" or \"intercept\" in a rule.")
   }
 
@@ -143,10 +144,10 @@ struct TunnelChecks {
 
   // MARK: Warnings
 
-  private func warn(_ keys: [Key], _ finding: TunnelOutcomes.Finding, _ number: Int) {
+  private func warn(_ keys: [Key], _ finding: TunnelOutcomes.Finding, number: Int) {
     reading.report(
-      .warning, keys[0].setting.source, keys[0].setting.keyBegin,
-      "\(Self.subject(keys)) no effect on https\(place(finding)): programs reach it through tunnels, and "
+      .warning, keys[0].setting.source, position: keys[0].setting.keyBegin,
+      message: "\(Self.subject(keys)) no effect on https\(place(finding)): programs reach it through tunnels, and "
         + "\(closing(finding.outcome, number)). \(advice(finding.outcome, number))")
   }
 
@@ -156,13 +157,14 @@ struct TunnelChecks {
       ? "\(names[0]) has" : names.dropLast().joined(separator: ", ") + " and \(names.last ?? "") have"
   }
 
-  private func warnOfUnusable(_ rule: RuleDraft, _ finding: TunnelOutcomes.Finding, _ number: Int) {
+  private func warnOfUnusable(_ rule: RuleDraft, _ finding: TunnelOutcomes.Finding, number: Int) {
     guard let key = keysOfConditions(rule).first else { return }
     let reason =
       finding.outcome.rule == nil ? "no rule allows one" : "\(decider(finding.outcome, number)) denies them"
     reading.report(
-      .warning, key.setting.source, key.setting.keyBegin,
-      "this rule allows no https: programs reach it through tunnels, and \(reason). Set connect = \"intercept\""
+      .warning, key.setting.source, position: key.setting.keyBegin,
+      message:
+        "this rule allows no https: programs reach it through tunnels, and \(reason). Set connect = \"intercept\""
         + (rule.conditions.values(of: SchemeCondition.self).isEmpty
           ? ", or schemes = [\"http\"] where only http is meant" : ""))
   }
@@ -210,8 +212,9 @@ struct TunnelChecks {
         ? "digest answers, from which a weak password can be guessed, leave in the clear"
         : "the secret leaves in the clear"
       reading.report(
-        .warning, setting.source, setting.keyBegin,
-        "\(setting.title): \(what) where a program asks for http. Set upgrade = true, or schemes = [\"https\"]")
+        .warning, setting.source, position: setting.keyBegin,
+        message: "\(setting.title): \(what) where a program asks for http. Set upgrade = true, or schemes = [\"https\"]"
+      )
     }
     for edit in rule.request.edits where edit.value.isSecret { warn(edit.setting, isDigest: edit.digest != nil) }
     if rule.request.serializer?.secretNames.isEmpty == false, let setting = rule.request.settings["parameters"] {

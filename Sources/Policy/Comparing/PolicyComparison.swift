@@ -137,11 +137,12 @@ private struct Comparing {
     hostsOf.append([witness.request.host])
     found.append(
       PolicyDifference(
-        kind: kind, old: side(old, witness, before), new: side(new, witness, after), changes: changes,
+        kind: kind, old: side(old, witness, forecast: before), new: side(new, witness, forecast: after),
+        changes: changes,
         witness: witness.text, requests: 1, hosts: [witness.request.host.bytes.span.string]))
   }
 
-  private func side(_ policy: Policy, _ witness: Witness, _ forecast: Forecast) -> PolicyDifference.Side {
+  private func side(_ policy: Policy, _ witness: Witness, forecast: Forecast) -> PolicyDifference.Side {
     let explanation = explanation(of: witness, forecast, by: policy)
     return PolicyDifference.Side(
       verdict: forecast.verdict, rule: Self.rule(of: forecast, by: policy),

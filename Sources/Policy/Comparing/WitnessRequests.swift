@@ -56,7 +56,7 @@ struct WitnessRequests {
       let before = left
       let dimensions = WitnessDimensions(host, from: old, to: new)
       forEachAsker(dimensions) { asker in
-        visitAll(dimensions, asker, &left, visit, readsTunnel)
+        visitAll(dimensions, asker, left: &left, visit: visit, readsTunnel: readsTunnel)
         return left > 0
       }
       count += before - left
@@ -71,8 +71,8 @@ struct WitnessRequests {
   }
 
   private func visitAll(
-    _ dimensions: WitnessDimensions, _ asker: Asker, _ left: inout Int, _ visit: (Witness) -> Void,
-    _ readsTunnel: (Witness) -> Bool
+    _ dimensions: WitnessDimensions, _ asker: Asker, left: inout Int, visit: (Witness) -> Void,
+    readsTunnel: (Witness) -> Bool
   ) {
     func ask(_ request: NamedRequest, absolute: Bool = false) {
       guard left > 0 else { return }

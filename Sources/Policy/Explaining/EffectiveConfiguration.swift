@@ -58,14 +58,14 @@ public struct EffectiveConfiguration: Sendable {
         Table(title: title, isElement: false, owner: nil, location: found.first?.location, lines: lines))
     }
     for file in files {
-      if let interfaces = file.table("reachability") { add(interfaces, "reachability", nil) }
+      if let interfaces = file.table("reachability") { add(interfaces, "reachability", owner: nil) }
       for name in TableSchema.defaults.names {
-        if let table = file.table("defaults.\(name)") { add(table, "defaults.\(name)", nil) }
+        if let table = file.table("defaults.\(name)") { add(table, "defaults.\(name)", owner: nil) }
       }
     }
     for family in ["routes", "pins"] {
       for file in files {
-        for (name, table) in file.members(of: family) { add(table, "\(family).\(name.asTOMLKey)", nil) }
+        for (name, table) in file.members(of: family) { add(table, "\(family).\(name.asTOMLKey)", owner: nil) }
       }
     }
     for family in ["rule", "expect"] {
@@ -79,14 +79,14 @@ public struct EffectiveConfiguration: Sendable {
     ("authority", .authority), ("log", .log), ("admin", .admin), ("cache", .cache),
   ]
 
-  private mutating func add(_ table: FileTable, _ title: String, _ owner: String?, isElement: Bool = false) {
+  private mutating func add(_ table: FileTable, _ title: String, owner: String?, isElement: Bool = false) {
     // A table within a route or a rule has its own heading.
     let parts = table.entries.filter { Self.headed.contains($0.key) && $0.value.isTable }
     let own = table.without(parts.map(\.key))
     tables.append(
       Table(title: title, isElement: isElement, owner: owner, location: table.location, lines: own.lines))
     for part in parts {
-      if let inner = table.table(part.key) { add(inner, "\(title).\(part.key)", owner) }
+      if let inner = table.table(part.key) { add(inner, "\(title).\(part.key)", owner: owner) }
     }
   }
 
@@ -97,7 +97,7 @@ public struct EffectiveConfiguration: Sendable {
     for entry in table.entries where entry.key == "name" {
       if case .string(let name) = entry.value.content { owner = name }
     }
-    add(table, family, owner, isElement: true)
+    add(table, family, owner: owner, isElement: true)
   }
 }
 
@@ -176,19 +176,20 @@ private struct FileTable {
     }
     return [
       EffectiveConfiguration.Line(
-        key: entry.key.asTOMLKey, value: shown(entry.value, entry.key, mask), location: source.location(entry.keyBegin))
+        key: entry.key.asTOMLKey, value: shown(entry.value, entry.key, mask: mask),
+        location: source.location(entry.keyBegin))
     ]
   }
 
   private var isReference: Bool { entries.count == 1 && TableSchema.secret.names.contains(entries[0].key) }
 
-  private func shown(_ value: TOMLValue, _ key: String, _ mask: Mask) -> TOMLValue.Content {
+  private func shown(_ value: TOMLValue, _ key: String, mask: Mask) -> TOMLValue.Content {
     switch value.content {
     case .string(let text):
       if mask.hides(key, text) { return .string(key == "credentials" ? Mask.credentials : Mask.word) }
       return .string(isPath(text, of: key, mask) ? absolute(text) : text)
     case .array(let values):
-      return .array(values.map { TOMLValue(content: shown($0, key, mask), begin: $0.begin, end: $0.end) })
+      return .array(values.map { TOMLValue(content: shown($0, key, mask: mask), begin: $0.begin, end: $0.end) })
     case .table(let entries):
       // A table with only one of these keys refers to a secret, wherever a value is allowed.
       let isReference = entries.count == 1 && TableSchema.secret.names.contains(entries[0].key)
@@ -198,7 +199,7 @@ private struct FileTable {
           TOMLEntry(
             key: entry.key, keyBegin: entry.keyBegin,
             value: TOMLValue(
-              content: shown(entry.value, entry.key, inner), begin: entry.value.begin, end: entry.value.end))
+              content: shown(entry.value, entry.key, mask: inner), begin: entry.value.begin, end: entry.value.end))
         })
     case .boolean: return value.content
     default: return mask.hides(key, "") ? .string(Mask.word) : value.content

@@ -121,7 +121,7 @@ extension Explanation {
       sender: asker.sender, link: asker.link ?? .unknown, wall: asker.wall)
     var workspace = DecisionWorkspace()
     workspace.host = host
-    let outcome = MappedDecision(by: policy, of: facts, &workspace)
+    let outcome = MappedDecision(by: policy, of: facts, in: &workspace)
     let seen = SeenRequest(method: method, scheme: scheme, host: host, port: port, path: path, asker: asker)
     let examination = Examination(
       of: policy.rules, deciding: outcome.asked.rule, seen, isTunnel: isTunnel, atMost: mostPassedOver,
@@ -213,7 +213,7 @@ private struct Examination {
     passedOverMore = before - examined
     for rule in rules[..<examined] {
       guard let failure = failure(of: rule, seen.asker) else { continue }
-      passedOver.append(Explanation.PassedOver(rule, failure, seen, paths))
+      passedOver.append(Explanation.PassedOver(rule, failure, request: seen, paths: paths))
     }
     let looked = saysWhatIsOpen ? deciding.map { $0 + 1 } ?? rules.count : 0
     assumptions = seen.asker.assumptions(of: rules.prefix(looked)) { rule, asker in failure(of: rule, asker) == nil }
@@ -231,7 +231,7 @@ extension SeenRequest {
 }
 
 extension Explanation.PassedOver {
-  fileprivate init(_ rule: Rule, _ failure: Rule.Failure, _ request: SeenRequest, _ paths: PathReadings) {
+  fileprivate init(_ rule: Rule, _ failure: Rule.Failure, request: SeenRequest, paths: PathReadings) {
     self.rule = rule.name
     location = rule.location
     switch failure {

@@ -21,9 +21,9 @@ struct MappedDecision {
 
 extension MappedDecision {
   /// The host is in `workspace`. If the rule has a target, it is the target's afterwards.
-  init(by policy: Policy, of facts: borrowing RequestFacts, _ workspace: inout DecisionWorkspace) {
-    asked = policy.decide(facts, &workspace)
-    mapping = policy.mapping(of: asked, facts, &workspace)
+  init(by policy: Policy, of facts: borrowing RequestFacts, in workspace: inout DecisionWorkspace) {
+    asked = policy.decide(facts, in: &workspace)
+    mapping = policy.mapping(of: asked, facts, in: &workspace)
     objection = mapping?.objection.flatMap { $0.verdict == .deny ? $0 : nil }
   }
 }
@@ -82,7 +82,7 @@ extension Forecast {
   ) {
     var workspace = DecisionWorkspace()
     func step(_ request: NamedRequest) -> Step {
-      Step(by: policy, of: request, asker, own: own, &workspace)
+      Step(by: policy, of: request, asker, own: own, in: &workspace)
     }
     guard request.needsTunnel(absolute: absolute) else {
       let step = step(request)
@@ -97,7 +97,8 @@ extension Forecast {
 
 extension Forecast.Step {
   fileprivate init(
-    by policy: Policy, of request: NamedRequest, _ asker: Asker, own: OwnAddresses, _ workspace: inout DecisionWorkspace
+    by policy: Policy, of request: NamedRequest, _ asker: Asker, own: OwnAddresses,
+    in workspace: inout DecisionWorkspace
   ) {
     let method = Array(request.method.utf8)
     let path = Array(request.path.utf8)
@@ -106,7 +107,8 @@ extension Forecast.Step {
       by: policy,
       of: RequestFacts(
         scheme: request.isHTTPS ? .https : .http, port: request.port, method: method.span, path: path.span,
-        isTunnel: request.isTunnel, sender: asker.sender, link: asker.link ?? .unknown, wall: asker.wall), &workspace)
+        isTunnel: request.isTunnel, sender: asker.sender, link: asker.link ?? .unknown, wall: asker.wall),
+      in: &workspace)
     let treatment = request.isTunnel ? policy.treatment(of: outcome.decision) : nil
     let decision = outcome.decision.asTunnel(connect: treatment)
     let address = (outcome.mapping?.target.host ?? request.host).address

@@ -68,7 +68,8 @@ extension SecurityExplanation {
     var workspace = DecisionWorkspace()
     workspace.host = host
     self.init(
-      treatment: treatment, opening: treatment == .tunnel ? policy.opening(of: decision, port: port, &workspace) : nil,
+      treatment: treatment,
+      opening: treatment == .tunnel ? policy.opening(of: decision, port: port, in: &workspace) : nil,
       host: host.bytes.span.string, isAddress: host.address != nil,
       upgradedPort: isUpgraded ? (port == Scheme.http.defaultPort ? Scheme.https.defaultPort : port) : nil,
       policy: policy.security(of: decision), trust: policy.configuration.trust,

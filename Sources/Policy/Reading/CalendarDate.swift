@@ -13,7 +13,9 @@ enum CalendarDate {
     let parts = text.utf8.split(separator: UInt8(ascii: "T"))
     let date = numbers(parts[0])
     guard date.count == 3, parts[0].contains(UInt8(ascii: "-")) else { return nil }
-    guard let midnight = CalendarTime.seconds(Int(date[0]), Int(date[1]), Int(date[2])) else { return nil }
+    guard let midnight = CalendarTime.seconds(year: Int(date[0]), month: Int(date[1]), day: Int(date[2])) else {
+      return nil
+    }
     return parts.count == 2 ? midnight + clockSeconds(parts[1]) : midnight + CalendarTime.secondsPerDay
   }
 

@@ -78,8 +78,8 @@ final class ConfigurationReading {
       if names.contains(entry.key) { return true }
       if let other = keysOfAnyFile[path] {
         report(
-          .error, setting.source, setting.keyBegin,
-          "\(setting.title) stands at \(other) already; a key of this table stands in one file")
+          .error, setting.source, position: setting.keyBegin,
+          message: "\(setting.title) stands at \(other) already; a key of this table stands in one file")
         return false
       }
       keysOfAnyFile[path] = setting.source.location(setting.keyBegin)
@@ -109,7 +109,7 @@ final class ConfigurationReading {
   }
 
   func report(
-    _ severity: Diagnostic.Severity, _ source: SourceText, _ position: TOMLPosition, _ message: String
+    _ severity: Diagnostic.Severity, _ source: SourceText, position: TOMLPosition, message: String
   ) {
     if severity == .error { errorCount += 1 }
     // One more than is shown, to know that there were more.
@@ -128,15 +128,15 @@ final class ConfigurationReading {
 
   /// An error about the value of a key.
   func error(_ setting: Setting, _ message: String) {
-    report(.error, setting.source, setting.value.begin, "\(setting.title): \(message)")
+    report(.error, setting.source, position: setting.value.begin, message: "\(setting.title): \(message)")
   }
 
   func warning(_ setting: Setting, _ message: String) {
-    report(.warning, setting.source, setting.value.begin, "\(setting.title): \(message)")
+    report(.warning, setting.source, position: setting.value.begin, message: "\(setting.title): \(message)")
   }
 
   func note(_ setting: Setting, _ message: String) {
-    report(.note, setting.source, setting.value.begin, "\(setting.title): \(message)")
+    report(.note, setting.source, position: setting.value.begin, message: "\(setting.title): \(message)")
   }
 
   // MARK: Names
@@ -154,7 +154,7 @@ final class ConfigurationReading {
     } else {
       message += Suggestion.question(setting.key, among: schema.names)
     }
-    report(.error, setting.source, setting.keyBegin, message)
+    report(.error, setting.source, position: setting.keyBegin, message: message)
   }
 
   // MARK: Types
@@ -248,8 +248,8 @@ final class ConfigurationReading {
     guard case .array(let values) = setting.value.content else {
       let isTable = setting.value.typeName == "a table"
       report(
-        .error, setting.source, setting.keyBegin,
-        isTable
+        .error, setting.source, position: setting.keyBegin,
+        message: isTable
           ? "expected [[\(setting.key)]], found [\(setting.key)]; \(noun) begins with two brackets"
           : "\(setting.title): expected an array of tables, found \(setting.value.typeName)")
       return []

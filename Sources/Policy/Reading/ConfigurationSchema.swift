@@ -55,7 +55,7 @@ struct KnownSetting: Sendable {
   let standard: String?
   let sentence: String
 
-  init(_ name: String, _ kind: SettingKind, standard: String? = nil, _ sentence: String) {
+  init(_ name: String, _ kind: SettingKind, standard: String? = nil, sentence: String) {
     self.name = name
     self.kind = kind
     self.standard = standard
@@ -105,52 +105,55 @@ extension TableSchema {
   static let root = TableSchema(
     "the top level",
     [
-      KnownSetting("include", .list(.text), "Files to read after this one: paths or shell patterns."),
-      KnownSetting("proxy", .table(.proxy), "Where the daemon listens, and what applies to every request."),
-      KnownSetting("dns", .table(.dns), "How host names are looked up."),
-      KnownSetting("trust", .table(.trust), "The trust anchors for upstream certificates."),
-      KnownSetting("authority", .table(.authority), "The local certificate authority for intercepted tunnels."),
-      KnownSetting("reachability", .table(.reachability), "What kinds of links the machine has."),
-      KnownSetting("log", .table(.log), "What is logged, and in which format."),
-      KnownSetting("admin", .table(.admin), "The admin socket, and who may use it."),
-      KnownSetting("cache", .table(.cache), "Where answers are stored, and how much."),
-      KnownSetting("history", .table(.history), "The file that records exchanges and decisions."),
-      KnownSetting("defaults", .table(.defaults), "Settings that rules inherit."),
-      KnownSetting("pins", .named(.pins), "Pin sets, by name."),
-      KnownSetting("routes", .named(.route), "Routes, by name."),
-      KnownSetting("rule", .tables(.rule), "The rules, in the order in which they are tried."),
+      KnownSetting("include", .list(.text), sentence: "Files to read after this one: paths or shell patterns."),
+      KnownSetting("proxy", .table(.proxy), sentence: "Where the daemon listens, and what applies to every request."),
+      KnownSetting("dns", .table(.dns), sentence: "How host names are looked up."),
+      KnownSetting("trust", .table(.trust), sentence: "The trust anchors for upstream certificates."),
+      KnownSetting(
+        "authority", .table(.authority), sentence: "The local certificate authority for intercepted tunnels."),
+      KnownSetting("reachability", .table(.reachability), sentence: "What kinds of links the machine has."),
+      KnownSetting("log", .table(.log), sentence: "What is logged, and in which format."),
+      KnownSetting("admin", .table(.admin), sentence: "The admin socket, and who may use it."),
+      KnownSetting("cache", .table(.cache), sentence: "Where answers are stored, and how much."),
+      KnownSetting("history", .table(.history), sentence: "The file that records exchanges and decisions."),
+      KnownSetting("defaults", .table(.defaults), sentence: "Settings that rules inherit."),
+      KnownSetting("pins", .named(.pins), sentence: "Pin sets, by name."),
+      KnownSetting("routes", .named(.route), sentence: "Routes, by name."),
+      KnownSetting("rule", .tables(.rule), sentence: "The rules, in the order in which they are tried."),
       KnownSetting(
         "expect", .tables(.expect),
-        "Requests and the expected decisions; `sallyport test` checks them."),
+        sentence: "Requests and the expected decisions; `sallyport test` checks them."),
     ])
 
   static let expect = TableSchema(
     "[[expect]]",
     [
-      KnownSetting("name", .text, "A sentence that is printed if the expectation fails, 200 bytes at most."),
-      KnownSetting("request", .text, "Method and URL, such as \"POST https://pay.example.com/v2/charge\"."),
+      KnownSetting("name", .text, sentence: "A sentence that is printed if the expectation fails, 200 bytes at most."),
+      KnownSetting("request", .text, sentence: "Method and URL, such as \"POST https://pay.example.com/v2/charge\"."),
       KnownSetting(
         "absolute", .boolean, standard: "false",
-        "true: the program sends an https:// URL to the proxy, without CONNECT."),
+        sentence: "true: the program sends an https:// URL to the proxy, without CONNECT."),
       KnownSetting(
         "user", .oneOf([.text, .integer(0...4_294_967_295)]),
-        "The local user who sends the request, by name or number."),
-      KnownSetting("unit", .text, "The systemd unit or slice that sends the request."),
-      KnownSetting("client", .text, "The address from which the program connects."),
-      KnownSetting("proxy_user", .text, "The name in 'credentials' of [proxy] that the program authenticates with."),
-      KnownSetting("program", .text, "The path of the executable that sends the request."),
+        sentence: "The local user who sends the request, by name or number."),
+      KnownSetting("unit", .text, sentence: "The systemd unit or slice that sends the request."),
+      KnownSetting("client", .text, sentence: "The address from which the program connects."),
+      KnownSetting(
+        "proxy_user", .text, sentence: "The name in 'credentials' of [proxy] that the program authenticates with."),
+      KnownSetting("program", .text, sentence: "The path of the executable that sends the request."),
       KnownSetting(
         "link", .word(["wired", "wifi", "wwan", "unknown", "not-reachable"]), standard: "\"unknown\"",
-        "The kind of link of the default route."),
-      KnownSetting("verdict", .word(["allow", "deny", "ask"]), "The expected decision."),
-      KnownSetting("rule", .oneOf([.text, .never]), "The rule that decides; false: no rule matches."),
-      KnownSetting("connect", .word(["tunnel", "verify", "intercept", "deny"]), "How the tunnel is treated."),
+        sentence: "The kind of link of the default route."),
+      KnownSetting("verdict", .word(["allow", "deny", "ask"]), sentence: "The expected decision."),
+      KnownSetting("rule", .oneOf([.text, .never]), sentence: "The rule that decides; false: no rule matches."),
+      KnownSetting(
+        "connect", .word(["tunnel", "verify", "intercept", "deny"]), sentence: "How the tunnel is treated."),
       KnownSetting(
         "route", .oneOf([.text, .list(.text)]),
-        "The route that is tried first, or the list of all routes."),
+        sentence: "The route that is tried first, or the list of all routes."),
       KnownSetting(
         "header", .map(.oneOf([.text, .boolean])),
-        "Fields of the request to the origin: a value, true for any value, false for no such field."),
+        sentence: "Fields of the request to the origin: a value, true for any value, false for no such field."),
     ])
 
   static let proxy = TableSchema(
@@ -158,62 +161,63 @@ extension TableSchema {
     [
       KnownSetting(
         "listen", .list(.text), standard: "[\"127.0.0.1:3128\", \"[::1]:3128\"]",
-        "Addresses with ports, not names; 64 at most."),
+        sentence: "Addresses with ports, not names; 64 at most."),
       KnownSetting(
         "workers", .oneOf([.integer(Bounds.workers), .word(["auto"])]), standard: "\"auto\"",
-        "The number of event loops; \"auto\" is one for each core."),
+        sentence: "The number of event loops; \"auto\" is one for each core."),
       KnownSetting(
         "name", .text, standard: "\"sallyport\"",
-        "The name of the proxy in Via and Proxy-Status, 64 characters at most."),
+        sentence: "The name of the proxy in Via and Proxy-Status, 64 characters at most."),
       KnownSetting(
         "default", .word(["allow", "deny"]), standard: "\"allow\"",
-        "What happens to a request that no rule matches."),
-      KnownSetting("allow_remote", .boolean, standard: "false", "Whether other machines may connect."),
-      KnownSetting("credentials", .secret, "Who may use the proxy: lines of user:password."),
+        sentence: "What happens to a request that no rule matches."),
+      KnownSetting("allow_remote", .boolean, standard: "false", sentence: "Whether other machines may connect."),
+      KnownSetting("credentials", .secret, sentence: "Who may use the proxy: lines of user:password."),
       KnownSetting(
         "deny_addresses", .list(.text), standard: "[\"link-local\", \"multicast\", \"unspecified\"]",
-        "Addresses that the proxy never connects to."),
-      KnownSetting("limits", .table(.limits), "Limits on what clients and upstreams may use."),
-      KnownSetting("timeouts", .table(.timeouts), "How long the daemon waits for what."),
-      KnownSetting("contact", .text, "Whom a refused user should ask, 200 bytes at most."),
-      KnownSetting("state", .text, "The directory in which temporary rules survive a restart."),
+        sentence: "Addresses that the proxy never connects to."),
+      KnownSetting("limits", .table(.limits), sentence: "Limits on what clients and upstreams may use."),
+      KnownSetting("timeouts", .table(.timeouts), sentence: "How long the daemon waits for what."),
+      KnownSetting("contact", .text, sentence: "Whom a refused user should ask, 200 bytes at most."),
+      KnownSetting("state", .text, sentence: "The directory in which temporary rules survive a restart."),
     ])
 
   static let limits = TableSchema(
     "[proxy.limits]",
     [
-      KnownSetting("connections", .integer(Bounds.connections), standard: "10000", "Open client connections."),
+      KnownSetting(
+        "connections", .integer(Bounds.connections), standard: "10000", sentence: "Open client connections."),
       KnownSetting(
         "header_bytes", .size(Bounds.headerBytes), standard: "\"64KiB\"",
-        "Bytes in the head of a request or response."),
-      KnownSetting("headers", .integer(Bounds.headers), standard: "128", "Fields in a head."),
+        sentence: "Bytes in the head of a request or response."),
+      KnownSetting("headers", .integer(Bounds.headers), standard: "128", sentence: "Fields in a head."),
       KnownSetting(
         "buffered_body", .size(Bounds.bufferedBody), standard: "\"1MiB\"",
-        "How much of one body is held to check or rewrite it."),
+        sentence: "How much of one body is held to check or rewrite it."),
       KnownSetting(
         "idle_per_host", .integer(Bounds.idlePerHost), standard: "64",
-        "Idle connections that are kept for each upstream."),
+        sentence: "Idle connections that are kept for each upstream."),
       KnownSetting(
         "streams", .integer(Bounds.streams), standard: "128",
-        "Requests that one HTTP/2 connection of a client may have open at once."),
+        sentence: "Requests that one HTTP/2 connection of a client may have open at once."),
       KnownSetting(
         "stream_resets", .integer(Bounds.streamResets), standard: "200",
-        "Requests that an HTTP/2 client may reset in ten seconds."),
+        sentence: "Requests that an HTTP/2 client may reset in ten seconds."),
       KnownSetting(
         "held_bodies", .size(Bounds.heldBodies), standard: "\"64MiB\"",
-        "Memory for all bodies that are held at once."),
+        sentence: "Memory for all bodies that are held at once."),
       KnownSetting(
         "json_depth", .integer(Bounds.jsonDepth), standard: "512",
-        "How deep arrays and objects of a JSON body may nest."),
+        sentence: "How deep arrays and objects of a JSON body may nest."),
       KnownSetting(
         "image_pixels", .integer(Bounds.imagePixels), standard: "100_000_000",
-        "The largest image that is accepted, as width times height."),
+        sentence: "The largest image that is accepted, as width times height."),
       KnownSetting(
         "connections_per_host", .integer(Bounds.connectionsPerHost), standard: "0",
-        "Connections to one host at a time; 0 means no limit."),
+        sentence: "Connections to one host at a time; 0 means no limit."),
       KnownSetting(
         "share", .number(Bounds.share), standard: "0.25",
-        "The part of a limit that one client may use while others wait."),
+        sentence: "The part of a limit that one client may use while others wait."),
     ])
 
   static let timeouts = TableSchema(
@@ -221,28 +225,30 @@ extension TableSchema {
     [
       KnownSetting(
         "client_header", .duration(Bounds.duration), standard: "\"10s\"",
-        "From the first byte of a request to the end of its head."),
+        sentence: "From the first byte of a request to the end of its head."),
       KnownSetting(
         "client_idle", .duration(Bounds.duration), standard: "\"5m\"",
-        "Between two requests on one connection of a client."),
+        sentence: "Between two requests on one connection of a client."),
       KnownSetting(
-        "connect", .duration(Bounds.duration), standard: "\"10s\"", "Until an upstream accepts a connection."),
-      KnownSetting("tls_handshake", .duration(Bounds.duration), standard: "\"10s\"", "For one TLS handshake."),
+        "connect", .duration(Bounds.duration), standard: "\"10s\"", sentence: "Until an upstream accepts a connection."),
+      KnownSetting(
+        "tls_handshake", .duration(Bounds.duration), standard: "\"10s\"", sentence: "For one TLS handshake."),
       KnownSetting(
         "response_header", .duration(Bounds.duration), standard: "\"60s\"",
-        "From the end of the request to the head of the response."),
+        sentence: "From the end of the request to the head of the response."),
       KnownSetting(
         "body_stall", .duration(Bounds.duration), standard: "\"60s\"",
-        "Without a byte in either direction during a body."),
+        sentence: "Without a byte in either direction during a body."),
       KnownSetting(
         "upstream_idle", .duration(Bounds.duration), standard: "\"60s\"",
-        "How long an idle upstream connection is kept."),
+        sentence: "How long an idle upstream connection is kept."),
       KnownSetting(
-        "tunnel_idle", .duration(Bounds.duration), standard: "\"1h\"", "Without a byte in either direction in a tunnel."
+        "tunnel_idle", .duration(Bounds.duration), standard: "\"1h\"",
+        sentence: "Without a byte in either direction in a tunnel."
       ),
       KnownSetting(
         "drain", .duration(Bounds.duration), standard: "\"30s\"",
-        "How long requests under way may continue when the daemon stops."),
+        sentence: "How long requests under way may continue when the daemon stops."),
     ])
 
   static let dns = TableSchema(
@@ -250,25 +256,25 @@ extension TableSchema {
     [
       KnownSetting(
         "servers", .list(.text), standard: "[]",
-        "Name servers; if empty, /etc/hosts and those of /etc/resolv.conf are used."),
+        sentence: "Name servers; if empty, /etc/hosts and those of /etc/resolv.conf are used."),
       KnownSetting(
-        "timeout", .duration(Bounds.duration), standard: "\"5s\"", "For one look-up, with all its attempts."),
+        "timeout", .duration(Bounds.duration), standard: "\"5s\"", sentence: "For one look-up, with all its attempts."),
       KnownSetting(
-        "cache", .duration(Bounds.durationOrZero), standard: "\"60s\"", "How long an answer is kept at most."),
+        "cache", .duration(Bounds.durationOrZero), standard: "\"60s\"", sentence: "How long an answer is kept at most."),
     ])
 
   static let log = TableSchema(
     "[log]",
     [
       KnownSetting(
-        "format", .word(["auto", "journal", "text", "json"]), standard: "\"auto\"", "The format of the log."),
+        "format", .word(["auto", "journal", "text", "json"]), standard: "\"auto\"", sentence: "The format of the log."),
       KnownSetting(
         "level", .word(["error", "warning", "info", "debug"]), standard: "\"info\"",
-        "The least severe messages that are logged. It does not affect the lines of requests."),
-      KnownSetting("access", .boolean, standard: "true", "One line for each request or tunnel."),
+        sentence: "The least severe messages that are logged. It does not affect the lines of requests."),
+      KnownSetting("access", .boolean, standard: "true", sentence: "One line for each request or tunnel."),
       KnownSetting(
         "who", .boolean, standard: "true",
-        "Each line names the user, the unit and the program of its client."),
+        sentence: "Each line names the user, the unit and the program of its client."),
     ])
 
   static let admin = TableSchema(
@@ -276,12 +282,12 @@ extension TableSchema {
     [
       KnownSetting(
         "socket", .text, standard: "\"/run/sallyport/admin.sock\"",
-        "The path of the admin socket, 107 bytes at most."),
-      KnownSetting("metrics", .text, "An address with a port that serves GET /metrics for Prometheus."),
+        sentence: "The path of the admin socket, 107 bytes at most."),
+      KnownSetting("metrics", .text, sentence: "An address with a port that serves GET /metrics for Prometheus."),
       KnownSetting(
         "operators", .list(.oneOf([.text, .integer(0...4_294_967_295)])), standard: "[]",
-        "Users who may also act through the socket: reload, drain, allow, cancel, purge."),
-      KnownSetting("web", .text, "A loopback address with a port that serves the dashboard to browsers."),
+        sentence: "Users who may also act through the socket: reload, drain, allow, cancel, purge."),
+      KnownSetting("web", .text, sentence: "A loopback address with a port that serves the dashboard to browsers."),
     ])
 
   static let trust = TableSchema(
@@ -289,11 +295,11 @@ extension TableSchema {
     [
       KnownSetting(
         "anchors", .text, standard: "\"system\"",
-        "The trust anchors: \"system\", a file or a directory."),
+        sentence: "The trust anchors: \"system\", a file or a directory."),
       KnownSetting(
         "profile", .word(["public", "private"]),
         standard: "\"public\" for the system's anchors, \"private\" for others",
-        "What certificates must satisfy beyond the checks of OpenSSL."),
+        sentence: "What certificates must satisfy beyond the checks of OpenSSL."),
     ])
 
   static let authority = TableSchema(
@@ -301,46 +307,51 @@ extension TableSchema {
     [
       KnownSetting(
         "directory", .text, standard: "\"/var/lib/sallyport/authority\"",
-        "The directory with the files of the authority."),
-      KnownSetting("key", .secret, "Its private key, if that is not kept in authority.key."),
+        sentence: "The directory with the files of the authority."),
+      KnownSetting("key", .secret, sentence: "Its private key, if that is not kept in authority.key."),
     ])
 
   static let cache = TableSchema(
     "[cache]",
     [
-      KnownSetting("directory", .text, "A directory to keep answers on disk as well."),
+      KnownSetting("directory", .text, sentence: "A directory to keep answers on disk as well."),
       KnownSetting(
-        "memory", .size(CacheStorage.memoryBounds), standard: "\"64MiB\"", "How much memory stored answers may use."),
+        "memory", .size(CacheStorage.memoryBounds), standard: "\"64MiB\"",
+        sentence: "How much memory stored answers may use."),
       KnownSetting(
-        "disk", .size(CacheStorage.memoryBounds), standard: "\"2GiB\"", "How much disk space stored answers may use."),
+        "disk", .size(CacheStorage.memoryBounds), standard: "\"2GiB\"",
+        sentence: "How much disk space stored answers may use."),
       KnownSetting(
         "purge_to", .number(CacheStorage.purgeBounds), standard: "0.6",
-        "The fraction of its size to which a full store is purged."),
+        sentence: "The fraction of its size to which a full store is purged."),
       KnownSetting(
-        "object", .size(CacheStorage.objectBounds), standard: "\"1GiB\"", "The longest answer that is stored."),
+        "object", .size(CacheStorage.objectBounds), standard: "\"1GiB\"", sentence: "The longest answer that is stored."
+      ),
       KnownSetting(
         "targets", .list(.text), standard: "[]",
-        "Fields that override Cache-Control for this cache (RFC 9213)."),
+        sentence: "Fields that override Cache-Control for this cache (RFC 9213)."),
     ])
 
   static let history = TableSchema(
     "[history]",
     [
       KnownSetting(
-        "file", .text, standard: "\"/var/lib/sallyport/history.db\"", "The path of the file, an SQLite database."),
+        "file", .text, standard: "\"/var/lib/sallyport/history.db\"",
+        sentence: "The path of the file, an SQLite database."),
       KnownSetting(
-        "keep", .duration(HistorySettings.keepBounds), standard: "\"30d\"", "How long an exchange stays in the history."
+        "keep", .duration(HistorySettings.keepBounds), standard: "\"30d\"",
+        sentence: "How long an exchange stays in the history."
       ),
       KnownSetting(
-        "size", .size(HistorySettings.sizeBounds), standard: "\"512MiB\"", "The largest size of the file."),
+        "size", .size(HistorySettings.sizeBounds), standard: "\"512MiB\"", sentence: "The largest size of the file."),
     ])
 
   static let defaults = TableSchema(
     "[defaults]",
     [
-      KnownSetting("security", .table(.security), "What rules inherit in [rule.security]."),
-      KnownSetting("request", .table(.request), "What rules inherit in [rule.request]."),
-      KnownSetting("response", .table(.response), "What rules inherit in [rule.response]."),
+      KnownSetting("security", .table(.security), sentence: "What rules inherit in [rule.security]."),
+      KnownSetting("request", .table(.request), sentence: "What rules inherit in [rule.request]."),
+      KnownSetting("response", .table(.response), sentence: "What rules inherit in [rule.response]."),
     ])
 
   static let reachability = TableSchema(
@@ -348,7 +359,7 @@ extension TableSchema {
     [
       KnownSetting(
         "interfaces", .map(.word(["wired", "wifi", "wwan"])),
-        "The kind of link of each network device, by name.")
+        sentence: "The kind of link of each network device, by name.")
     ])
 
   static let pins = TableSchema(
@@ -356,53 +367,60 @@ extension TableSchema {
     [
       KnownSetting(
         "mode", .word(["public-key", "certificate", "none"]), standard: "\"public-key\"",
-        "Whether public keys or whole certificates are pinned."),
-      KnownSetting("spki", .list(.text), "SHA-256 of each key: sha256/ and base64, or 64 hexadecimal digits."),
-      KnownSetting("certificates", .list(.text), "Certificates, PEM or DER: files, patterns, or directories."),
-      KnownSetting("expires", .date, "The last day on which the set applies, in UTC, without quotes."),
-      KnownSetting("on_expiry", .word(["fail", "report"]), standard: "\"fail\"", "What happens after that day."),
+        sentence: "Whether public keys or whole certificates are pinned."),
+      KnownSetting(
+        "spki", .list(.text), sentence: "SHA-256 of each key: sha256/ and base64, or 64 hexadecimal digits."),
+      KnownSetting(
+        "certificates", .list(.text), sentence: "Certificates, PEM or DER: files, patterns, or directories."),
+      KnownSetting("expires", .date, sentence: "The last day on which the set applies, in UTC, without quotes."),
+      KnownSetting(
+        "on_expiry", .word(["fail", "report"]), standard: "\"fail\"", sentence: "What happens after that day."),
       KnownSetting(
         "enforce", .boolean, standard: "true",
-        "false: a chain without a pinned key is allowed, logged and counted."),
+        sentence: "false: a chain without a pinned key is allowed, logged and counted."),
     ])
 
   static let secret = TableSchema(
     "a secret",
     [
-      KnownSetting("file", .text, "A file that contains the secret."),
-      KnownSetting("credential", .text, "The name of a systemd credential (LoadCredential=NAME:PATH)."),
-      KnownSetting("env", .text, "An environment variable that contains the secret."),
+      KnownSetting("file", .text, sentence: "A file that contains the secret."),
+      KnownSetting("credential", .text, sentence: "The name of a systemd credential (LoadCredential=NAME:PATH)."),
+      KnownSetting("env", .text, sentence: "An environment variable that contains the secret."),
     ])
 
   static let route = TableSchema(
     "[routes.NAME]",
     [
-      KnownSetting("via", .text, "Required: \"direct\", or the URL of a parent proxy, http://, https:// or socks5://."),
-      KnownSetting("credentials", .table(.routeCredentials), "The credentials for the parent proxy."),
+      KnownSetting(
+        "via", .text, sentence: "Required: \"direct\", or the URL of a parent proxy, http://, https:// or socks5://."),
+      KnownSetting("credentials", .table(.routeCredentials), sentence: "The credentials for the parent proxy."),
       KnownSetting(
         "protocols", .list(.word(HTTPProtocol.allCases.map(\.rawValue))), standard: HTTPProtocol.standardList,
-        "The protocols that an https:// parent is offered, in this order."),
+        sentence: "The protocols that an https:// parent is offered, in this order."),
       KnownSetting(
         "when", .list(.word(["wired", "wifi", "wwan", "unknown", "not-reachable"])),
-        "Used only while the parent, or else the destination, is reached over a link of these kinds."),
-      KnownSetting("interface", .text, "The network device for outgoing connections."),
+        sentence: "Used only while the parent, or else the destination, is reached over a link of these kinds."),
+      KnownSetting("interface", .text, sentence: "The network device for outgoing connections."),
       KnownSetting(
         "unreachable", .word(["fail", "wait"]), standard: "\"fail\"",
-        "What happens to requests while no route of the rule can be used."),
-      KnownSetting("wait", .duration(Route.waitBounds), standard: "\"30s\"", "How long a request is held at most."),
-      KnownSetting("security", .table(.security), "What the certificate of an https:// parent must satisfy."),
+        sentence: "What happens to requests while no route of the rule can be used."),
+      KnownSetting(
+        "wait", .duration(Route.waitBounds), standard: "\"30s\"", sentence: "How long a request is held at most."),
+      KnownSetting("security", .table(.security), sentence: "What the certificate of an https:// parent must satisfy."),
     ])
 
   static let routeCredentials = TableSchema(
     "[routes.NAME.credentials]",
     [
       KnownSetting(
-        "scheme", .word(["basic", "digest", "negotiate"]), standard: "\"basic\"", "The authentication scheme."),
-      KnownSetting("username", .text, "The name of the user."),
-      KnownSetting("password", .secret, "The password."),
-      KnownSetting("keytab", .oneOf([.text, .secret]), "The keytab with the keys of the proxy's Kerberos principal."),
+        "scheme", .word(["basic", "digest", "negotiate"]), standard: "\"basic\"", sentence: "The authentication scheme."
+      ),
+      KnownSetting("username", .text, sentence: "The name of the user."),
+      KnownSetting("password", .secret, sentence: "The password."),
+      KnownSetting(
+        "keytab", .oneOf([.text, .secret]), sentence: "The keytab with the keys of the proxy's Kerberos principal."),
       KnownSetting(
         "principal", .text, standard: "the first of the keytab",
-        "The principal in the keytab to use, such as proxy@EXAMPLE.ORG."),
+        sentence: "The principal in the keytab to use, such as proxy@EXAMPLE.ORG."),
     ])
 }

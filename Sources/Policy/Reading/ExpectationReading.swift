@@ -31,7 +31,7 @@ struct ExpectationList {
     routes += draft.routes.map { ($0.value, $0.setting) }
     guard reading.errorCount == errorsBefore, let expectation = draft.expectation(table, by: reading) else { return }
     guard all.count < Expectation.most else {
-      reading.report(.error, table.source, table.begin, "more than \(Expectation.most) expectations")
+      reading.report(.error, table.source, position: table.begin, message: "more than \(Expectation.most) expectations")
       return
     }
     all.append(expectation)
@@ -72,7 +72,7 @@ private struct ExpectationDraft {
     }
     if settings["request"] == nil {
       let text = "[[expect]] has no 'request'; write \"GET https://HOST/PATH\" or \"CONNECT HOST:PORT\""
-      reading.report(.error, table.source, table.begin, text)
+      reading.report(.error, table.source, position: table.begin, message: text)
     }
     checkWishes(table, by: reading)
   }
@@ -240,7 +240,7 @@ private struct ExpectationDraft {
     let wishes = ["verdict", "rule", "connect", "route", "header"]
     if !wishes.contains(where: { settings[$0] != nil }) {
       let text = "[[expect]] expects nothing; it takes 'verdict', 'rule', 'connect', 'route' or 'header'"
-      reading.report(.error, table.source, table.begin, text)
+      reading.report(.error, table.source, position: table.begin, message: text)
     }
     guard let request = request?.value else { return }
     if let setting = settings["connect"], !request.isTunnel, !request.needsTunnel(absolute: isAbsolute) {

@@ -121,7 +121,7 @@ private struct ParameterWalk {
     if size.excess != nil { return nil }
     guard !setting.key.isEmpty else {
       let text = "[\(setting.table)]: expected a name, found ''; a form has no way to write a parameter without one"
-      reading.report(.error, setting.source, setting.keyBegin, text)
+      reading.report(.error, setting.source, position: setting.keyBegin, message: text)
       return nil
     }
     let key = Array(setting.key.utf8)
@@ -139,7 +139,7 @@ private struct ParameterWalk {
       if Self.isReference(entries) { return text(setting, name, isSecret: true) }
       return dictionary(setting, name, isSecret: isSecret, depth: depth + 1)
     case .array(let values):
-      return array(values.map(setting.element), setting, name, isSecret: isSecret, depth: depth + 1)
+      return array(values.map(setting.element), setting, name: name, isSecret: isSecret, depth: depth + 1)
     case .string: return text(setting, name, isSecret: isSecret)
     case .integer(let number): return scalar(.integer(number), text: "\(number)", name, isSecret: isSecret)
     case .boolean(let value): return scalar(.boolean(value), text: value ? "1" : "0", name, isSecret: isSecret)
@@ -173,7 +173,7 @@ private struct ParameterWalk {
   }
 
   private mutating func array(
-    _ elements: [Setting], _ setting: Setting, _ name: String, isSecret: Bool, depth: Int
+    _ elements: [Setting], _ setting: Setting, name: String, isSecret: Bool, depth: Int
   ) -> ParameterValue? {
     guard isShallow(setting, depth) else { return nil }
     if elements.isEmpty { size.add(name, []) }

@@ -153,7 +153,7 @@ extension PinSetDraft {
     let text =
       "[pins.\(set.name)] holds no pin, so nothing could ever connect; mode "
       + "\"\(set.mode.rawValue)\" needs \(needed)"
-    reading.report(.error, header.source, header.keyBegin, text)
+    reading.report(.error, header.source, position: header.keyBegin, message: text)
   }
 
   /// Warns of repeated certificates and, in public-key mode, of repeated keys in any form.
@@ -188,7 +188,7 @@ extension PinSetDraft {
   }
 
   fileprivate func warn(by reading: ConfigurationReading, _ message: String) {
-    reading.report(.warning, header.source, header.keyBegin, "[pins.\(set.name)]: \(message)")
+    reading.report(.warning, header.source, position: header.keyBegin, message: "[pins.\(set.name)]: \(message)")
   }
 }
 

@@ -138,8 +138,8 @@ struct PolicyDraft {
   private func warnOfShadow(_ rule: RuleDraft, by other: RuleDraft, _ reading: ConfigurationReading) {
     let decider = "rule \(other.name.quoted) at \(other.location)"
     reading.report(
-      .warning, rule.source, rule.begin,
-      rule.action == .ask
+      .warning, rule.source, position: rule.begin,
+      message: rule.action == .ask
         ? "rule \(rule.name.quoted) never asks: \(decider) decides all that it matches, and rules that ask come last"
         : "rule \(rule.name.quoted) can never match: \(decider) comes first and matches all that it does")
   }

@@ -33,7 +33,7 @@ public enum PolicyLoader {
         policy: Policy(), diagnostics: [], files: [], configurationFiles: 0, adminSocket: AdminSettings.standardSocket,
         history: nil)
     }
-    return read(path, files, secrets).result
+    return read(path, files, secrets: secrets).result
   }
 
   /// The effective values, key by key; nil if the files have errors. `directory`: the base of relative paths.
@@ -43,7 +43,7 @@ public enum PolicyLoader {
     guard let path else {
       return (EffectiveConfiguration([], Configuration(), main: nil, directory: directory), [])
     }
-    let (documents, result) = read(path, files, .inspected)
+    let (documents, result) = read(path, files, secrets: .inspected)
     let configuration = result.policy.map {
       EffectiveConfiguration(documents, $0.configuration, main: path, directory: directory)
     }
@@ -51,7 +51,7 @@ public enum PolicyLoader {
   }
 
   private static func read(
-    _ path: String, _ files: some PolicyFiles, _ secrets: SecretUse
+    _ path: String, _ files: some PolicyFiles, secrets: SecretUse
   ) -> (documents: [SourceDocument], result: LoadResult) {
     let reading = ConfigurationReading(files: files, secrets: secrets)
     var read = FilesRead(main: path, by: reading)
@@ -95,7 +95,7 @@ private struct FilesRead {
     switch TOMLDocument.parse(bytes) {
     case .failure(let fault):
       source.conceal(Concealment.ranges(inBroken: source))
-      reading.report(.error, source, fault.position, Self.syntaxMessage(fault, source))
+      reading.report(.error, source, position: fault.position, message: Self.syntaxMessage(fault, source))
       return nil
     case .success(let root):
       source.conceal(Concealment.ranges(in: root))
@@ -174,8 +174,8 @@ private struct FilesRead {
     let isKey = setting.key == "include"
     let title = isKey ? "'include'" : "[\(setting.key)]"
     reading.report(
-      .error, setting.source, setting.keyBegin,
-      "\(title) may stand only in the main file, \(mainFile); an included file holds [[rule]], [[expect]], "
+      .error, setting.source, position: setting.keyBegin,
+      message: "\(title) may stand only in the main file, \(mainFile); an included file holds [[rule]], [[expect]], "
         + "[pins.*], [routes.*], [defaults], [log] and [proxy]")
   }
 }

@@ -48,7 +48,7 @@ extension ReachabilitySettings {
     for setting in table.settings {
       if !InterfaceName.isValid(setting.key) {
         let text = "[\(setting.table)]: expected \(InterfaceName.expectation), found \(setting.key.quoted)"
-        reading.report(.error, setting.source, setting.keyBegin, text)
+        reading.report(.error, setting.source, position: setting.keyBegin, message: text)
       }
       // `eth0.5 = …` is a table in TOML.
       if case .table(let entries) = setting.value.content, let entry = entries.first {

@@ -159,13 +159,13 @@ extension HeaderEdit {
     if !FieldSyntax.isToken(name) {
       let text =
         "[\(setting.table)]: expected the name of a header field (a token, RFC 9110, 5.1), found \(name.quoted)"
-      reading.report(.error, setting.source, position, text)
+      reading.report(.error, setting.source, position: position, message: text)
       return false
     }
     if refused.contains(name.lowercased()) {
       let text =
         "[\(setting.table)]: \(name.quoted) belongs to the connection or the framing; the proxy writes it itself"
-      reading.report(.error, setting.source, position, text)
+      reading.report(.error, setting.source, position: position, message: text)
       return false
     }
     return true

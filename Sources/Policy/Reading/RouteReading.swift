@@ -78,8 +78,8 @@ struct RouteDrafts {
       return RuleName.check(header, of: "route", after: drafts[header.key]?.header, by: reading)
     }
     reading.report(
-      .error, header.source, header.keyBegin,
-      "[routes.\(header.key)]: the name is reserved: a rule may list \"direct\" without a table of that name")
+      .error, header.source, position: header.keyBegin,
+      message: "[routes.\(header.key)]: the name is reserved: a rule may list \"direct\" without a table of that name")
     return false
   }
 
@@ -117,8 +117,8 @@ struct RouteDrafts {
   func warnOfUnused(by reading: ConfigurationReading) {
     for (name, draft) in drafts where draft.isSound && !draft.isUsed {
       reading.report(
-        .warning, draft.header.source, draft.header.keyBegin,
-        "[routes.\(name)]: no rule lists this route, so it has no effect")
+        .warning, draft.header.source, position: draft.header.keyBegin,
+        message: "[routes.\(name)]: no rule lists this route, so it has no effect")
     }
   }
 
@@ -143,7 +143,7 @@ extension RouteDraft {
     }
     if settings["via"] == nil {
       let text = "[routes.\(header.key)] has no 'via'; \(ParentAddress.expectation)"
-      reading.report(.error, header.source, header.keyBegin, text)
+      reading.report(.error, header.source, position: header.keyBegin, message: text)
     }
     checkParentKeys(by: reading)
     checkWait(by: reading)
@@ -255,7 +255,8 @@ extension RouteDraft {
 
   private func refuseSecurity(_ message: String, by reading: ConfigurationReading) {
     guard let setting = settings["security"] else { return }
-    reading.report(.error, setting.source, setting.keyBegin, "[\(setting.table).security]: \(message)")
+    reading.report(
+      .error, setting.source, position: setting.keyBegin, message: "[\(setting.table).security]: \(message)")
   }
 
   private func refuseProtocols(_ message: String, by reading: ConfigurationReading) {

@@ -97,7 +97,7 @@ enum RuleName {
     } else {
       return true
     }
-    reading.report(.error, header.source, header.keyBegin, message)
+    reading.report(.error, header.source, position: header.keyBegin, message: message)
     return false
   }
 }
@@ -145,7 +145,7 @@ extension RuleDraft {
     }
     if settings["name"] == nil {
       let text = "[[rule]] has no 'name'; it stands in every log line and metric of the rule"
-      reading.report(.error, table.source, table.begin, text)
+      reading.report(.error, table.source, position: table.begin, message: text)
     }
     isSound = reading.errorCount == errorsBefore
   }

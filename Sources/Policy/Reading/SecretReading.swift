@@ -48,7 +48,7 @@ extension ConfigurationReading {
   func secret(_ setting: Setting) -> [UInt8]? {
     if case .string(let text) = setting.value.content {
       warnOfSecretInPlace(setting)
-      return nonEmpty(Self.withoutFinalNewline(Array(text.utf8)), "the secret", setting)
+      return nonEmpty(Self.withoutFinalNewline(Array(text.utf8)), "the secret", setting: setting)
     }
     guard case .table = setting.value.content else {
       expected("a secret (a table with 'file', 'credential' or 'env', or a string)", setting)
@@ -127,7 +127,7 @@ extension ConfigurationReading {
     }
     guard let bytes = secretBytes(setting, path) else { return nil }
     warnOfOtherReaders(of: path, setting)
-    return nonEmpty(bytes, "the file \(path.quoted)", setting)
+    return nonEmpty(bytes, "the file \(path.quoted)", setting: setting)
   }
 
   func warnOfOtherReaders(of path: String, _ setting: Setting) {
@@ -141,7 +141,7 @@ extension ConfigurationReading {
       return withhold(setting, of: owner, because: "the credential \(name.quoted) of systemd")
     }
     guard let path = credentialPath(setting, name) else { return nil }
-    return secretBytes(setting, path).flatMap { nonEmpty($0, "the credential \(name.quoted)", setting) }
+    return secretBytes(setting, path).flatMap { nonEmpty($0, "the credential \(name.quoted)", setting: setting) }
   }
 
   static func isCredentialName(_ name: String) -> Bool {
@@ -176,7 +176,7 @@ extension ConfigurationReading {
       error(setting, "the environment has no variable \(name.quoted)")
       return nil
     }
-    return nonEmpty(Self.withoutFinalNewline(bytes), "the variable \(name.quoted)", setting)
+    return nonEmpty(Self.withoutFinalNewline(bytes), "the variable \(name.quoted)", setting: setting)
   }
 
   /// The file's bytes without a final newline.
@@ -191,7 +191,7 @@ extension ConfigurationReading {
 
   func secretFile(_ path: String) -> Result<[UInt8], FileFault> { files.read(path, limit: Self.largestSecretBytes) }
 
-  private func nonEmpty(_ bytes: [UInt8], _ name: String, _ setting: Setting) -> [UInt8]? {
+  private func nonEmpty(_ bytes: [UInt8], _ name: String, setting: Setting) -> [UInt8]? {
     if !bytes.isEmpty { return bytes }
     error(setting, "\(name) is empty")
     return nil

@@ -52,14 +52,14 @@ extension Throttle {
       reading.error(setting, "expected 'packet' and 'delay', 'rate', or 'download'")
       return nil
     }
-    let upload = upload(setting, keys, values, by: reading)
+    let upload = upload(setting, keys, values: values, by: reading)
     guard reading.errorCount == errorsBefore else { return nil }
     return Throttle(upload: upload, downloadBytesPerSecond: values["download"], links: links)
   }
 
   /// nil: there are no settings for uploads, or they have an error.
   private static func upload(
-    _ setting: Setting, _ keys: [String: Setting], _ values: [String: Int64], by reading: ConfigurationReading
+    _ setting: Setting, _ keys: [String: Setting], values: [String: Int64], by reading: ConfigurationReading
   ) -> Throttle.Upload? {
     switch (values["packet"], values["delay"], values["rate"]) {
     case (nil, nil, let rate?): return Throttle.Upload(bytesPerSecond: rate)

@@ -41,7 +41,7 @@ public struct AskedRequest: Hashable, Sendable {
 
   /// The host is in `workspace`.
   public init(
-    _ facts: borrowing RequestFacts, isIntercepted: Bool = false, _ workspace: borrowing DecisionWorkspace
+    _ facts: borrowing RequestFacts, isIntercepted: Bool = false, in workspace: borrowing DecisionWorkspace
   ) {
     self.isIntercepted = isIntercepted
     scheme = facts.scheme
@@ -72,7 +72,7 @@ public struct AskedRequest: Hashable, Sendable {
     self.init(
       RequestFacts(
         scheme: request.isHTTPS ? .https : .http, port: request.port, method: method.span, path: path.span,
-        isTunnel: request.isTunnel, sender: sender), isIntercepted: isIntercepted, workspace)
+        isTunnel: request.isTunnel, sender: sender), isIntercepted: isIntercepted, in: workspace)
   }
 
   /// Most segments of a path that has a shape: examining each takes less than a microsecond. A longer path is its own
@@ -85,7 +85,7 @@ public struct AskedRequest: Hashable, Sendable {
   private static let longestMethod = 64
 
   /// Whether a method is the one of a temporary rule, given as bytes and as text.
-  fileprivate static func isMethod(_ method: borrowing Span<UInt8>, _ bytes: [UInt8], _ text: String?) -> Bool {
+  fileprivate static func isMethod(_ method: borrowing Span<UInt8>, _ bytes: [UInt8], text: String?) -> Bool {
     method.count <= longestMethod ? bytes.span.equals(method) : shape(ofMethod: method) == text
   }
 
@@ -278,7 +278,7 @@ public final class TemporaryRules: Sendable {
   /// The result of `decision` under these rules, and the rule responsible. The host is in `workspace`. `wall`:
   /// milliseconds since 1970.
   public func amend(
-    _ decision: Decision, _ facts: borrowing RequestFacts, wall: Int64, _ workspace: inout DecisionWorkspace
+    _ decision: Decision, _ facts: borrowing RequestFacts, wall: Int64, in workspace: inout DecisionWorkspace
   ) -> (decision: Decision, rule: TemporaryRule?) {
     if entries.isEmpty { return (decision, nil) }
     let isOpen = decision.verdict == .ask || decision.reason == .defaultDeny || decision.reason == .defaultAllow
@@ -290,7 +290,7 @@ public final class TemporaryRules: Sendable {
       let denies = entry.rule.verdict == .deny
       guard denies ? decision.verdict != .deny : isOpen,
         entry.holds(facts, host: host),
-        entry.rule.path == nil || entry.holds(facts, &shape, workspace.paths)
+        entry.rule.path == nil || entry.holds(facts, &shape, paths: workspace.paths)
       else { continue }
       let amended = Decision(
         verdict: denies ? .deny : .allow, reason: denies ? .temporaryDeny : .temporaryAllow, rule: decision.rule)
@@ -317,15 +317,15 @@ extension TemporaryRules {
         scheme: request.isHTTPS ? .https : .http, port: request.port, method: method.span, path: path.span,
         isTunnel: request.isTunnel, sender: sender, wall: wall)
       workspace.host = request.host
-      let decision = policy.decide(facts, &workspace)
-      if let rule = amend(decision, facts, wall: wall, &workspace).rule { return rule }
+      let decision = policy.decide(facts, in: &workspace)
+      if let rule = amend(decision, facts, wall: wall, in: &workspace).rule { return rule }
       // A denial also counts for where the request is sent instead.
-      guard let mapping = policy.mapping(of: decision, facts, &workspace) else { continue }
+      guard let mapping = policy.mapping(of: decision, facts, in: &workspace) else { continue }
       let mapped = RequestFacts(
         scheme: mapping.target.scheme, port: mapping.target.port, method: method.span, path: mapping.path.span,
         isTunnel: false, sender: sender, wall: wall)
       _ = workspace.host.set(mapping.target.name.span)
-      let amended = amend(decision, mapped, wall: wall, &workspace)
+      let amended = amend(decision, mapped, wall: wall, in: &workspace)
       if amended.decision.verdict == .deny, let rule = amended.rule { return rule }
     }
     return nil
@@ -344,7 +344,7 @@ extension TemporaryRules.Entry {
     }
     if !isAbout(facts.sender) { return false }
     if facts.isTunnel { return method.isEmpty || method == Self.connect }
-    return method.isEmpty || AskedRequest.isMethod(facts.method, method, rule.method)
+    return method.isEmpty || AskedRequest.isMethod(facts.method, method, text: rule.method)
   }
 
   fileprivate static let connect = Array("CONNECT".utf8)
@@ -367,7 +367,7 @@ extension TemporaryRules.Entry {
   /// Whether the path matches. `shape` is that of this request, made for the first rule that needs it. A path that is
   /// too long for a pattern is known by its shape alone.
   fileprivate func holds(
-    _ facts: borrowing RequestFacts, _ shape: inout String?, _ paths: borrowing PathReadings
+    _ facts: borrowing RequestFacts, _ shape: inout String?, paths: borrowing PathReadings
   ) -> Bool {
     guard let path = rule.path else { return true }
     if facts.isTunnel { return false }

@@ -128,19 +128,19 @@ public struct PathPattern: Hashable, Sendable, CustomStringConvertible {
   /// Whether it matches `path` in one way of reading escapes, an index into `Escapes.ways`. `isLoose`: see
   /// `PathCondition`.
   func matches(_ path: Span<UInt8>, way: Int = decodedForm, isLoose: Bool = false) -> Bool {
-    if matches(path, count: path.count, way, isLoose) { return true }
+    if matches(path, count: path.count, way, ignoresCase: isLoose) { return true }
     if !isLoose || path.isEmpty { return false }
     if path[path.count - 1] != 0x2f { return false }
     var count = path.count
     while count > 1, path[count - 1] == 0x2f { count -= 1 }
-    return matches(path, count: count, way, true)
+    return matches(path, count: count, way, ignoresCase: true)
   }
 
   /// For the first `count` octets of `path`.
-  private func matches(_ path: Span<UInt8>, count: Int, _ way: Int, _ ignoresCase: Bool) -> Bool {
+  private func matches(_ path: Span<UInt8>, count: Int, _ way: Int, ignoresCase: Bool) -> Bool {
     Self.matches(
       form(way).span, count, passes: { path[$0] != 0x2f },
-      equals: { index, element in Self.equals(element, path[index], ignoresCase) })
+      equals: { index, element in Self.equals(element, path[index], ignoresCase: ignoresCase) })
   }
 
   /// Whether `pattern` matches a text of `count` elements. `passes`: whether a `{}` may stand for that element;
@@ -212,7 +212,7 @@ public struct PathPattern: Hashable, Sendable, CustomStringConvertible {
     return String(decoding: text, as: UTF8.self)
   }
 
-  private static func equals(_ one: UInt16, _ other: UInt8, _ ignoresCase: Bool) -> Bool {
+  private static func equals(_ one: UInt16, _ other: UInt8, ignoresCase: Bool) -> Bool {
     if one == UInt16(other) { return true }
     return ignoresCase && one < 0x80 && UInt8(one).asciiLowercased == other.asciiLowercased
   }

@@ -95,16 +95,16 @@ public struct PathReadings: Sendable {
     scratch.removeAll(keepingCapacity: true)
     for index in 0..<path.count { scratch.append(path[index]) }
     add(.all, [])
-    derive(.dotSegments) { Self.removeDotSegments($0, $1, &$2) }
-    derive(.parameters) { Self.cutParameters($0, $1, &$2) }
+    derive(.dotSegments) { Self.removeDotSegments($0, $1, to: &$2) }
+    derive(.parameters) { Self.cutParameters($0, $1, to: &$2) }
     decode()
-    derive(.parameters) { Self.cutParameters($0, $1, &$2) }
-    derive(.query) { Self.cutQuery($0, $1, &$2) }
-    derive(.backslashes) { Self.turnBackslashes($0, $1, &$2) }
-    derive(.segmentEnds) { Self.cutSegmentEnds($0, $1, &$2) }
-    derive(.slashes) { Self.mergeSlashes($0, $1, &$2) }
-    derive(.dotSegments) { Self.removeDotSegments($0, $1, &$2) }
-    derive(.slashes) { Self.mergeSlashes($0, $1, &$2) }
+    derive(.parameters) { Self.cutParameters($0, $1, to: &$2) }
+    derive(.query) { Self.cutQuery($0, $1, to: &$2) }
+    derive(.backslashes) { Self.turnBackslashes($0, $1, to: &$2) }
+    derive(.segmentEnds) { Self.cutSegmentEnds($0, $1, to: &$2) }
+    derive(.slashes) { Self.mergeSlashes($0, $1, to: &$2) }
+    derive(.dotSegments) { Self.removeDotSegments($0, $1, to: &$2) }
+    derive(.slashes) { Self.mergeSlashes($0, $1, to: &$2) }
     if isUnreadable {
       readings.removeAll(keepingCapacity: true)
       octets.removeAll(keepingCapacity: true)
@@ -284,7 +284,7 @@ extension PathReadings {
 
 extension PathReadings {
   /// RFC 3986, 5.2.4. A path that ends with a dot segment is a directory.
-  static func removeDotSegments(_ path: borrowing [UInt8], _ range: Range<Int>, _ out: inout [UInt8]) {
+  static func removeDotSegments(_ path: borrowing [UInt8], _ range: Range<Int>, to out: inout [UInt8]) {
     eachSegment(path, range) { segment, isLast in
       switch dots(path, segment) {
       case 1: break
@@ -298,16 +298,16 @@ extension PathReadings {
     }
   }
 
-  static func mergeSlashes(_ path: borrowing [UInt8], _ range: Range<Int>, _ out: inout [UInt8]) {
+  static func mergeSlashes(_ path: borrowing [UInt8], _ range: Range<Int>, to out: inout [UInt8]) {
     for index in range where path[index] != 0x2f || out.last != 0x2f { out.append(path[index]) }
   }
 
-  static func turnBackslashes(_ path: borrowing [UInt8], _ range: Range<Int>, _ out: inout [UInt8]) {
+  static func turnBackslashes(_ path: borrowing [UInt8], _ range: Range<Int>, to out: inout [UInt8]) {
     for index in range { out.append(path[index] == 0x5c ? 0x2f : path[index]) }
   }
 
   /// Cuts what follows `;` in a segment (RFC 3986, 3.3).
-  static func cutParameters(_ path: borrowing [UInt8], _ range: Range<Int>, _ out: inout [UInt8]) {
+  static func cutParameters(_ path: borrowing [UInt8], _ range: Range<Int>, to out: inout [UInt8]) {
     var cuts = false
     for index in range {
       if path[index] == 0x3b { cuts = true }
@@ -318,7 +318,7 @@ extension PathReadings {
 
   /// Cuts what follows a decoded `?` or `#`: it is not part of the path to a server that receives the decoded path
   /// (nginx with `$uri`).
-  static func cutQuery(_ path: borrowing [UInt8], _ range: Range<Int>, _ out: inout [UInt8]) {
+  static func cutQuery(_ path: borrowing [UInt8], _ range: Range<Int>, to out: inout [UInt8]) {
     for index in range {
       if path[index] == 0x3f || path[index] == 0x23 { return }
       out.append(path[index])
@@ -327,7 +327,7 @@ extension PathReadings {
 
   /// Cuts dots and blanks at the end of segments: Windows has no such names, and `$` in a server's regular expression
   /// may match before a line end. `.` and `..` stay.
-  static func cutSegmentEnds(_ path: borrowing [UInt8], _ range: Range<Int>, _ out: inout [UInt8]) {
+  static func cutSegmentEnds(_ path: borrowing [UInt8], _ range: Range<Int>, to out: inout [UInt8]) {
     eachSegment(path, range) { segment, _ in
       var end = segment.upperBound
       while end > segment.lowerBound, path[end - 1] == 0x2e || path[end - 1] <= 0x20,
@@ -349,7 +349,7 @@ extension PathReadings {
 
   /// Visits the parts between slashes, without the empty one before a leading slash; the last may be empty.
   private static func eachSegment(
-    _ path: borrowing [UInt8], _ range: Range<Int>, _ body: (Range<Int>, Bool) -> Void
+    _ path: borrowing [UInt8], _ range: Range<Int>, body: (Range<Int>, Bool) -> Void
   ) {
     var begin = range.lowerBound
     if begin < range.upperBound, path[begin] == 0x2f { begin += 1 }

@@ -208,7 +208,7 @@ public final class Policy: Sendable {
   }
 
   /// Decides a request. The caller has put the host into `workspace.host`.
-  public func decide(_ facts: borrowing RequestFacts, _ workspace: inout DecisionWorkspace) -> Decision {
+  public func decide(_ facts: borrowing RequestFacts, in workspace: inout DecisionWorkspace) -> Decision {
     var decision = Decision(
       verdict: configuration.proxy.defaultAction == .allow ? .allow : .deny,
       reason: configuration.proxy.defaultAction == .allow ? .defaultAllow : .defaultDeny, rule: nil)
@@ -244,7 +244,7 @@ public final class Policy: Sendable {
   }
 
   /// Whether the defaults, or any rule for the host in `workspace`, have settings that apply to requests.
-  func speaksOfRequestsToHost(_ workspace: inout DecisionWorkspace) -> Bool {
+  func speaksOfRequestsToHost(in workspace: inout DecisionWorkspace) -> Bool {
     if defaultsSpeakOfRequests { return true }
     var speaks = false
     let host = workspace.host

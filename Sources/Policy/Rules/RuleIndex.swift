@@ -33,7 +33,7 @@ struct RuleIndex: Sendable {
   init(rules: [Rule]) {
     var lists: [[UInt8]: [Int32]] = [:]
     var any: [Int32] = []
-    func add(_ kind: Kind, _ text: [UInt8], _ number: Int32) {
+    func add(_ kind: Kind, _ text: [UInt8], number: Int32) {
       let key = [kind.rawValue] + text
       if lists[key, default: []].last != number { lists[key, default: []].append(number) }
     }
@@ -46,11 +46,11 @@ struct RuleIndex: Sendable {
       for host in rule.conditions.hosts {
         switch host {
         case .any: break
-        case .name(let name): add(.name, Array(name.utf8), number)
-        case .oneLabelBelow(let name): add(.parent, Array(name.utf8), number)
-        case .atOrBelow(let name): add(.tree, Array(name.utf8), number)
+        case .name(let name): add(.name, Array(name.utf8), number: number)
+        case .oneLabelBelow(let name): add(.parent, Array(name.utf8), number: number)
+        case .atOrBelow(let name): add(.tree, Array(name.utf8), number: number)
         case .block(let block):
-          add(.block, Self.blockKey(block.address, block.length), number)
+          add(.block, Self.blockKey(block.address, block.length), number: number)
           if block.address.isIPv4 {
             if !blockLengths4.contains(block.length) { blockLengths4.append(block.length) }
           } else if !blockLengths6.contains(block.length) {
@@ -124,16 +124,16 @@ struct RuleIndex: Sendable {
       index -= 1
       let byte = name[index]
       if byte == 0x2e {
-        find(.tree, hash, name, index + 1, &lists)
-        if index == firstLabel { find(.parent, hash, name, index + 1, &lists) }
+        find(.tree, hash, name: name, from: index + 1, lists: &lists)
+        if index == firstLabel { find(.parent, hash, name: name, from: index + 1, lists: &lists) }
       }
       hash = (hash ^ UInt64(byte)) &* Self.prime
     }
-    find(.tree, hash, name, 0, &lists)
-    find(.name, hash, name, 0, &lists)
+    find(.tree, hash, name: name, from: 0, lists: &lists)
+    find(.name, hash, name: name, from: 0, lists: &lists)
   }
 
-  private func find(_ kind: Kind, _ hash: UInt64, _ name: [UInt8], _ from: Int, _ lists: inout [Range<Int32>]) {
+  private func find(_ kind: Kind, _ hash: UInt64, name: [UInt8], from: Int, lists: inout [Range<Int32>]) {
     let sealed = Self.seal(hash, kind)
     var slot = Int(truncatingIfNeeded: sealed) & (slots.count - 1)
     while slots[slot].count != 0 {
@@ -156,10 +156,10 @@ struct RuleIndex: Sendable {
   }
 
   private func findBlocks(_ address: IPAddress, _ lists: inout [Range<Int32>]) {
-    for length in address.isIPv4 ? blockLengths4 : blockLengths6 { findBlock(address, length, &lists) }
+    for length in address.isIPv4 ? blockLengths4 : blockLengths6 { findBlock(address, length, lists: &lists) }
   }
 
-  private func findBlock(_ address: IPAddress, _ length: Int, _ lists: inout [Range<Int32>]) {
+  private func findBlock(_ address: IPAddress, _ length: Int, lists: inout [Range<Int32>]) {
     let masked = AddressBlock.masked(address, length)
     var hash = Self.offset
     Self.eachBlockByte(masked, length) { hash = (hash ^ UInt64($0)) &* Self.prime }
@@ -216,7 +216,7 @@ struct RuleIndex: Sendable {
   }
 
   /// The length, then the bytes of the address from the last to the first.
-  private static func eachBlockByte(_ address: IPAddress, _ length: Int, _ body: (UInt8) -> Void) {
+  private static func eachBlockByte(_ address: IPAddress, _ length: Int, body: (UInt8) -> Void) {
     body(UInt8(length))
     var low = address.low
     for _ in 0..<(address.isIPv4 ? 4 : 8) {

@@ -69,7 +69,7 @@ extension Policy {
   /// Where a request that `decision` allows goes; nil: to the host that it names. Otherwise `workspace` contains the
   /// host of the target afterwards.
   public func mapping(
-    of decision: Decision, _ facts: borrowing RequestFacts, _ workspace: inout DecisionWorkspace
+    of decision: Decision, _ facts: borrowing RequestFacts, in workspace: inout DecisionWorkspace
   ) -> RequestMapping? {
     guard !facts.isTunnel, decision.verdict != .deny, let number = decision.rule, let target = rules[number].target
     else { return nil }
@@ -83,7 +83,7 @@ extension Policy {
     let again = decide(
       RequestFacts(
         scheme: target.scheme, port: target.port, method: facts.method, path: path.span, isTunnel: false,
-        sender: facts.sender, link: facts.link, wall: facts.wall), &workspace)
+        sender: facts.sender, link: facts.link, wall: facts.wall), in: &workspace)
     // It is no objection that no rule matches the target: the mapping rule allows it.
     let denies = again.reason == .ruleDenies || again.reason == .ruleWouldDeny
     if escape != nil, !(denies && again.verdict == .deny) {

@@ -140,8 +140,8 @@ extension TimeoutDraft {
       guard Timeout.ofRule.contains(timeout) else {
         let reason = timeout == .drain ? "it is for the whole proxy" : "it runs before a rule has decided"
         reading.report(
-          .error, setting.source, setting.keyBegin,
-          "'\(setting.key)' in [rule.timeouts]: \(reason), and stands in [proxy.timeouts] alone")
+          .error, setting.source, position: setting.keyBegin,
+          message: "'\(setting.key)' in [rule.timeouts]: \(reason), and stands in [proxy.timeouts] alone")
         continue
       }
       draft.settings[timeout] = setting

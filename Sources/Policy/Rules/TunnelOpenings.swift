@@ -34,11 +34,11 @@ public struct TunnelOpening: Equatable, Sendable {
 extension Policy {
   /// What the first bytes are checked against in a tunnel of `decision`, to the host in `workspace`, that is neither
   /// verified nor intercepted.
-  public func opening(of decision: Decision, port: UInt16, _ workspace: inout DecisionWorkspace) -> TunnelOpening {
+  public func opening(of decision: Decision, port: UInt16, in workspace: inout DecisionWorkspace) -> TunnelOpening {
     let sni = tunnelSNI(of: decision)
     return TunnelOpening(
       sni: sni, requiresHello: sni == .match && port == Scheme.https.defaultPort,
-      refusesRequests: speaksOfRequestsToHost(&workspace))
+      refusesRequests: speaksOfRequestsToHost(in: &workspace))
   }
 
   /// As the rule says; otherwise "match" if the policy allows only what it lists, or if an operator was asked about the

@@ -105,7 +105,7 @@ public final class Authority: Sendable {
       guard let key = cossl_authority_key() else { return .failure(.notMade) }
       defer { EVP_PKEY_free(key) }
       guard let name = commonName(host: host, date: date),
-        let certificate = certificate(key, name, permitted, seconds)
+        let certificate = certificate(key, name, permitted: permitted, seconds: seconds)
       else { return .failure(.notMade) }
       defer { X509_free(certificate) }
       guard let certificateText = text({ PEM_write_bio_X509($0, certificate) }),
@@ -129,7 +129,7 @@ public final class Authority: Sendable {
   }
 
   private static func certificate(
-    _ key: OpaquePointer, _ name: String, _ permitted: [NameSubtree], _ seconds: Int64
+    _ key: OpaquePointer, _ name: String, permitted: [NameSubtree], seconds: Int64
   ) -> OpaquePointer? {
     guard let draft = CertificateDraft(), let identifier = CertificateDraft.keyIdentifier(of: key) else { return nil }
     guard draft.setValidity(from: seconds - backDatingSeconds, through: seconds + lifetimeSeconds),

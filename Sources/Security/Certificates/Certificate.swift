@@ -113,20 +113,20 @@ enum DERContent {
   }
 
   private static func kind(_ der: [UInt8]) -> String? {
-    if reads(der, X509_free, { d2i_X509(nil, $0, $1) }) { return certificate }
-    if reads(der, X509_SIG_free, { d2i_X509_SIG(nil, $0, $1) }) { return "an encrypted private key" }
-    if reads(der, EVP_PKEY_free, { d2i_AutoPrivateKey(nil, $0, $1) }) { return "a private key" }
-    if reads(der, EVP_PKEY_free, { d2i_PUBKEY(nil, $0, $1) }) { return "a public key" }
-    if reads(der, X509_CRL_free, { d2i_X509_CRL(nil, $0, $1) }) { return "a revocation list" }
-    if reads(der, X509_REQ_free, { d2i_X509_REQ(nil, $0, $1) }) { return "a certificate request" }
-    if reads(der, PKCS12_free, { d2i_PKCS12(nil, $0, $1) }) { return "a PKCS #12 archive" }
-    if reads(der, PKCS7_free, { d2i_PKCS7(nil, $0, $1) }) { return "a PKCS #7 message" }
+    if reads(der, X509_free, read: { d2i_X509(nil, $0, $1) }) { return certificate }
+    if reads(der, X509_SIG_free, read: { d2i_X509_SIG(nil, $0, $1) }) { return "an encrypted private key" }
+    if reads(der, EVP_PKEY_free, read: { d2i_AutoPrivateKey(nil, $0, $1) }) { return "a private key" }
+    if reads(der, EVP_PKEY_free, read: { d2i_PUBKEY(nil, $0, $1) }) { return "a public key" }
+    if reads(der, X509_CRL_free, read: { d2i_X509_CRL(nil, $0, $1) }) { return "a revocation list" }
+    if reads(der, X509_REQ_free, read: { d2i_X509_REQ(nil, $0, $1) }) { return "a certificate request" }
+    if reads(der, PKCS12_free, read: { d2i_PKCS12(nil, $0, $1) }) { return "a PKCS #12 archive" }
+    if reads(der, PKCS7_free, read: { d2i_PKCS7(nil, $0, $1) }) { return "a PKCS #7 message" }
     return nil
   }
 
   private static func reads<Value>(
     _ der: [UInt8], _ free: (Value?) -> Void,
-    _ read: (UnsafeMutablePointer<UnsafePointer<UInt8>?>, Int) -> Value?
+    read: (UnsafeMutablePointer<UnsafePointer<UInt8>?>, Int) -> Value?
   ) -> Bool {
     guard let value = decoded(der, freedBy: free, read) else { return false }
     free(value)

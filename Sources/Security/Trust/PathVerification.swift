@@ -24,7 +24,7 @@ struct PathVerification {
           X509_STORE_CTX_set_default(context, "ssl_server") == 1
         else { return .fails(PathFault(code: X509_V_ERR_UNSPECIFIED, depth: 0, certificate: path[0])) }
         X509_STORE_CTX_set0_trusted_stack(context, trusted)
-        configure(context, path, endsAtAnchor ? path.last : nil)
+        configure(context, path, anchor: endsAtAnchor ? path.last : nil)
         if X509_verify_cert(context) == 1 { return .holds(elements(ofStack: X509_STORE_CTX_get0_chain(context))) }
         return .fails(fault(in: context, leaf: path[0]))
       }
@@ -50,7 +50,7 @@ struct PathVerification {
       certificate: X509_STORE_CTX_get_current_cert(context) ?? leaf)
   }
 
-  private func configure(_ context: OpaquePointer, _ path: [OpaquePointer], _ anchor: OpaquePointer?) {
+  private func configure(_ context: OpaquePointer, _ path: [OpaquePointer], anchor: OpaquePointer?) {
     let parameters = X509_STORE_CTX_get0_param(context)
     X509_VERIFY_PARAM_set_time(parameters, time_t(seconds))
     X509_VERIFY_PARAM_set_auth_level(parameters, Self.securityLevel)

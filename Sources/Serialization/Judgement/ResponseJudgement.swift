@@ -132,14 +132,14 @@ extension ResponseSerialization {
   /// contains what must be sent instead.
   public func judgeContent(
     _ content: inout ByteBuffer, _ head: HeadJudgement, charset: [UInt8]?, limits: ContentLimits,
-    _ tools: inout ContentTools, rewritten: inout ByteBuffer
+    tools: inout ContentTools, rewritten: inout ByteBuffer
   ) -> ContentJudgement {
     // Rails sends one space for empty content. AFNetworking accepts it too.
     if content.isEmpty || content.count == 1 && content.bytes[0] == 0x20 { return .accepted }
     var first: ResponseViolation? = nil
     for kind in kinds where head.candidates.contains(.only(kind)) {
       let fault = fault(
-        in: &content, kind, removesNulls: head.removesNulls, charset: charset, limits, &tools, &rewritten)
+        in: &content, kind, removesNulls: head.removesNulls, charset: charset, limits, tools: &tools, to: &rewritten)
       guard let fault else {
         return rewritten.isEmpty ? .accepted : .rewritten
       }
@@ -153,12 +153,12 @@ extension ResponseSerialization {
 
   private func fault(
     in content: inout ByteBuffer, _ kind: Kind, removesNulls: Bool, charset: [UInt8]?, _ limits: ContentLimits,
-    _ tools: inout ContentTools, _ rewritten: inout ByteBuffer
+    tools: inout ContentTools, to rewritten: inout ByteBuffer
   ) -> ContentFault? {
     switch kind {
     case .http: return nil
     case .json:
-      return jsonFault(in: &content, removesNulls: removesNulls, limits, &tools, &rewritten)
+      return jsonFault(in: &content, removesNulls: removesNulls, limits, &tools, to: &rewritten)
     case .xml: return XMLCheck.check(content.bytes, charset: charset)
     case .plist: return PropertyListCheck.check(content.bytes, charset: charset)
     case .image: return ImageCheck.check(content.bytes, maximumPixels: limits.imagePixels)
@@ -169,21 +169,21 @@ extension ResponseSerialization {
   /// encoding.
   private func jsonFault(
     in content: inout ByteBuffer, removesNulls: Bool, _ limits: ContentLimits, _ tools: inout ContentTools,
-    _ rewritten: inout ByteBuffer
+    to rewritten: inout ByteBuffer
   ) -> ContentFault? {
     let encoding = JSONEncodingForm(of: content.bytes)
-    if encoding == .utf8 { return utf8Fault(in: &content, removesNulls: removesNulls, limits, &tools, &rewritten) }
+    if encoding == .utf8 { return utf8Fault(in: &content, removesNulls: removesNulls, limits, &tools, to: &rewritten) }
     var text = ByteBuffer()
     if let fault = encoding.decode(content.bytes, into: &text) { return fault }
     var other = ByteBuffer()
-    if let fault = utf8Fault(in: &text, removesNulls: removesNulls, limits, &tools, &other) { return fault }
+    if let fault = utf8Fault(in: &text, removesNulls: removesNulls, limits, &tools, to: &other) { return fault }
     if !other.isEmpty { encoding.encode(other.bytes, into: &rewritten) }
     return nil
   }
 
   private func utf8Fault(
     in content: inout ByteBuffer, removesNulls: Bool, _ limits: ContentLimits, _ tools: inout ContentTools,
-    _ rewritten: inout ByteBuffer
+    to rewritten: inout ByteBuffer
   ) -> ContentFault? {
     if removesNulls {
       switch JSONNulls.remove(from: content.bytes, depth: limits.jsonDepth, to: &rewritten) {

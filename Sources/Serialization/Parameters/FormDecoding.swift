@@ -13,7 +13,7 @@ public enum FormDecoding {
   /// without `=` has an empty value. Arrays in the format of `style` are also read as arrays. The offset of a fault is
   /// the byte of the body where it shows.
   public static func decode(
-    _ body: Span<UInt8>, _ style: QueryStyle = QueryStyle(), _ encoding: TextEncoding? = nil
+    _ body: Span<UInt8>, _ style: QueryStyle = QueryStyle(), encoding: TextEncoding? = nil
   ) -> Result<[ParameterEntry], ContentFault> {
     var tree = BracketTree(arrays: style.arrays)
     do throws(ContentFault) {

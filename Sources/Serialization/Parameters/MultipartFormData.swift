@@ -37,11 +37,11 @@ public enum MultipartFormData: Equatable, Sendable {
 
   /// Reads a whole body. Names in bracket syntax mean the same as in a form.
   public static func read(
-    _ body: Span<UInt8>, _ boundary: MultipartBoundary, _ style: QueryStyle = QueryStyle(),
-    _ encoding: TextEncoding? = nil
+    _ body: Span<UInt8>, _ boundary: MultipartBoundary, style: QueryStyle = QueryStyle(),
+    encoding: TextEncoding? = nil
   ) -> MultipartFormData {
     do throws(ContentFault) {
-      return try parts(body, between: boundary.delimiter.span, style, try encoding?.decoderOrFault())
+      return try parts(body, between: boundary.delimiter.span, style, converter: try encoding?.decoderOrFault())
     } catch {
       return .invalid(error)
     }
@@ -64,7 +64,7 @@ public enum MultipartFormData: Equatable, Sendable {
   }
 
   private static func parts(
-    _ body: Span<UInt8>, between delimiter: Span<UInt8>, _ style: QueryStyle, _ converter: TextConverter?
+    _ body: Span<UInt8>, between delimiter: Span<UInt8>, _ style: QueryStyle, converter: TextConverter?
   ) throws(ContentFault) -> MultipartFormData {
     var tree = BracketTree(arrays: style.arrays)
     var at = try endOfFirstBoundary(body, delimiter)
@@ -73,7 +73,7 @@ public enum MultipartFormData: Equatable, Sendable {
       let header = try PartHeader.read(body, at: &at, converter)
       if header.content == .file { return .holdsFile(name: header.name) }
       let value = at..<(try endOfContent(body, from: at, delimiter))
-      let text = try text(body, value, header, converter)
+      let text = try text(body, value, header: header, converter: converter)
       if let fault = tree.insert(header.name, text) { throw ContentFault(fault.reason, offset: begin) }
       at = value.upperBound + delimiter.count
     }
@@ -131,7 +131,7 @@ public enum MultipartFormData: Equatable, Sendable {
 
   /// The value of a part in UTF-8.
   private static func text(
-    _ body: Span<UInt8>, _ value: Range<Int>, _ header: PartHeader, _ converter: TextConverter?
+    _ body: Span<UInt8>, _ value: Range<Int>, header: PartHeader, converter: TextConverter?
   ) throws(ContentFault) -> [UInt8] {
     let text = body.extracting(value).array
     let own = header.content == .text ? converter : nil
@@ -142,7 +142,7 @@ public enum MultipartFormData: Equatable, Sendable {
     } else {
       switch TextConverter.utf8(text, by: own) {
       case .success(let read):
-        try checkCharsetField(read.span, header, converter, at: value.lowerBound)
+        try checkCharsetField(read.span, header, converter: converter, at: value.lowerBound)
         return read
       case .failure(let unfit): invalid = unfit.index
       }
@@ -154,7 +154,7 @@ public enum MultipartFormData: Equatable, Sendable {
 
   /// A field `_charset_` gives the encoding of the other values (RFC 7578, 4.6).
   private static func checkCharsetField(
-    _ text: Span<UInt8>, _ header: PartHeader, _ converter: TextConverter?, at: Int
+    _ text: Span<UInt8>, _ header: PartHeader, converter: TextConverter?, at: Int
   ) throws(ContentFault) {
     guard header.name == Array("_charset_".utf8) else { return }
     if let converter {

@@ -131,7 +131,7 @@ struct PartHeader {
     if disposition.isFile { return PartHeader(name: disposition.name, content: .file) }
     if let place = fields.transferEncoding { try checkTransferEncoding(body, place) }
     guard let place = fields.type else { return PartHeader(name: disposition.name, content: .text) }
-    return PartHeader(name: disposition.name, content: try content(body, place, converter))
+    return PartHeader(name: disposition.name, content: try content(body, place, converter: converter))
   }
 
   private static func disposition(_ fields: Fields, at begin: Int) throws(ContentFault) -> Range<Int> {
@@ -148,7 +148,7 @@ struct PartHeader {
   }
 
   private static func content(
-    _ body: Span<UInt8>, _ place: Range<Int>, _ converter: TextConverter?
+    _ body: Span<UInt8>, _ place: Range<Int>, converter: TextConverter?
   ) throws(ContentFault) -> Content {
     let value = body.extracting(place)
     guard let type = MediaType(value) else {

@@ -136,7 +136,7 @@ extension RequestSerialization {
       return .success(.ofSameType)
     }
     let type = Self.bodyType(contentType, in: head)
-    if transcodes(type) { return transcode(body, type, contentType, in: head, adding: merged, to: &out) }
+    if transcodes(type) { return transcode(body, type, contentType: contentType, in: head, adding: merged, to: &out) }
     switch type {
     case .form:
       switch formEncoding(contentType, in: head) {
@@ -186,7 +186,7 @@ extension RequestSerialization {
   // MARK: Forms into JSON and property lists
 
   private func transcode(
-    _ body: Span<UInt8>, _ type: BodyType, _ contentType: Range<Int>?, in head: Span<UInt8>,
+    _ body: Span<UInt8>, _ type: BodyType, contentType: Range<Int>?, in head: Span<UInt8>,
     adding merged: [ParameterEntry], to out: inout ByteBuffer
   ) -> Result<RewrittenBody, SerializationConflict> {
     var fields: [ParameterEntry]
@@ -219,7 +219,7 @@ extension RequestSerialization {
     case .success(let read): encoding = read
     }
     guard type == .multipart, let contentType else {
-      return FormDecoding.decode(body, style, encoding).mapError {
+      return FormDecoding.decode(body, style, encoding: encoding).mapError {
         SerializationConflict(.type, "Expected a form, seen a fault at \($0.sentence).")
       }
     }
@@ -227,7 +227,7 @@ extension RequestSerialization {
     guard let boundary = Self.boundary(value) else {
       return .failure(SerializationConflict(.type, "Expected multipart/form-data with a boundary, seen none."))
     }
-    switch MultipartFormData.read(body, boundary, style, encoding) {
+    switch MultipartFormData.read(body, boundary, style: style, encoding: encoding) {
     case .fields(let fields): return .success(fields)
     case .holdsFile(let name):
       return .failure(

@@ -46,10 +46,10 @@ public struct RequestSerialization: Sendable {
     pairs = encoding.map { encoding in texts.compactMap { $0.encoded(encoding) } } ?? texts
     query = QueryEncoding.encode(pairs, style.space)
     utf8Query = encoding == nil ? query : QueryEncoding.encode(texts, style.space)
-    body = Self.body(format, parameters, query)
+    body = Self.body(format, parameters, query: query)
   }
 
-  private static func body(_ format: Format, _ parameters: [ParameterEntry], _ query: [UInt8]) -> [UInt8] {
+  private static func body(_ format: Format, _ parameters: [ParameterEntry], query: [UInt8]) -> [UInt8] {
     var body = ByteBuffer()
     switch format {
     case .http: return query

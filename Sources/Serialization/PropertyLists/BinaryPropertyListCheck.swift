@@ -142,7 +142,7 @@ struct BinaryPropertyListCheck {
 
   private mutating func faultOfNesting(_ body: Span<UInt8>) -> ContentFault? {
     var path: [Step] = []
-    if let fault = enter(layout.topObject, &path, body) { return fault }
+    if let fault = enter(layout.topObject, &path, body: body) { return fault }
     while let step = path.last {
       let references = step.object.contents.count / layout.referenceBytes
       guard step.next < references else {
@@ -155,7 +155,7 @@ struct BinaryPropertyListCheck {
       let reference = Int(layout.reference(step.next, of: step.object, in: body))
       switch states[reference] {
       case State.unseen:
-        if let fault = enter(reference, &path, body) { return fault }
+        if let fault = enter(reference, &path, body: body) { return fault }
       case State.open: return ContentFault("expected containers that do not hold themselves", offset: step.object.start)
       case let height:
         guard path.count + Int(height) <= PropertyListCheck.deepestNesting else { return tooDeep(step.object) }
@@ -166,7 +166,7 @@ struct BinaryPropertyListCheck {
   }
 
   /// Enters a container; any other object is finished.
-  private mutating func enter(_ index: Int, _ path: inout [Step], _ body: Span<UInt8>) -> ContentFault? {
+  private mutating func enter(_ index: Int, _ path: inout [Step], body: Span<UInt8>) -> ContentFault? {
     guard case .success(let object) = layout.object(index, in: body) else { return nil }
     guard path.count < PropertyListCheck.deepestNesting else { return tooDeep(object) }
     let members = layout.count(of: object)

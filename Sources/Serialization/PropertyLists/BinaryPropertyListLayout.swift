@@ -117,11 +117,11 @@ extension BinaryPropertyListLayout {
     case (0x2, 2...3): return object(.real, start, from: start + 1, count: 1 << low, of: 1)
     case (0x3, 3): return object(.date, start, from: start + 1, count: 8, of: 1)
     case (0x8, 0...7): return object(.uid, start, from: start + 1, count: low + 1, of: 1)
-    case (0x4, _): return counted(.data, start, body, elementBytes: 1)
-    case (0x5, _): return counted(.asciiString, start, body, elementBytes: 1)
-    case (0x6, _): return counted(.utf16String, start, body, elementBytes: 2)
-    case (0xa, _): return counted(.array, start, body, elementBytes: referenceBytes)
-    case (0xd, _): return counted(.dictionary, start, body, elementBytes: 2 * referenceBytes)
+    case (0x4, _): return counted(.data, start, body: body, elementBytes: 1)
+    case (0x5, _): return counted(.asciiString, start, body: body, elementBytes: 1)
+    case (0x6, _): return counted(.utf16String, start, body: body, elementBytes: 2)
+    case (0xa, _): return counted(.array, start, body: body, elementBytes: referenceBytes)
+    case (0xd, _): return counted(.dictionary, start, body: body, elementBytes: 2 * referenceBytes)
     default:
       let seen = "0x\(body[start].hexadecimal)"
       return .failure(ContentFault("expected the marker of an object, found \(seen)", offset: start))
@@ -144,7 +144,7 @@ extension BinaryPropertyListLayout {
 
   /// An object whose count is in the marker, or in the integer after it if the marker has 15.
   private func counted(
-    _ form: Object.Form, _ start: Int, _ body: Span<UInt8>, elementBytes: Int
+    _ form: Object.Form, _ start: Int, body: Span<UInt8>, elementBytes: Int
   ) -> Result<Object, ContentFault> {
     let low = body[start] & 0xf
     if low < 0xf { return object(form, start, from: start + 1, count: UInt64(low), of: elementBytes) }

@@ -39,7 +39,7 @@ struct BinaryPropertyListMerging: ~Copyable {
     }
     guard root.kind == .dictionary else { return .notADictionary(root.kind) }
     var merging = BinaryPropertyListMerging(layout)
-    merging.setMembers(root, parameters, body)
+    merging.setMembers(root, parameters, body: body)
     merging.numberKeptObjects(body)
     merging.write(body)
     out.append(contentsOf: merging.written)
@@ -52,7 +52,7 @@ struct BinaryPropertyListMerging: ~Copyable {
   }
 
   private mutating func setMembers(
-    _ root: BinaryPropertyListObject, _ parameters: [ParameterEntry], _ body: Span<UInt8>
+    _ root: BinaryPropertyListObject, _ parameters: [ParameterEntry], body: Span<UInt8>
   ) {
     var new = parameters
     let count = layout.count(of: root)

@@ -32,13 +32,13 @@ public enum PropertyListMerging {
     if let fault = list.fault { return .invalid(fault) }
     guard let root = list.root else { return .invalid(ContentFault("expected a value, found none", offset: 0)) }
     guard root.kind == .dictionary else { return .notADictionary(root.kind) }
-    splice(parameters, body, list.members, root, Insertion(encoding: list.encoding), &out)
+    splice(parameters, body, members: list.members, root: root, insertion: Insertion(encoding: list.encoding), to: &out)
     return .merged
   }
 
   private static func splice(
-    _ parameters: [ParameterEntry], _ body: Span<UInt8>, _ members: [PropertyListXMLReader.Member],
-    _ root: PropertyListXMLReader.Root, _ insertion: consuming Insertion, _ out: inout ByteBuffer
+    _ parameters: [ParameterEntry], _ body: Span<UInt8>, members: [PropertyListXMLReader.Member],
+    root: PropertyListXMLReader.Root, insertion: consuming Insertion, to out: inout ByteBuffer
   ) {
     var added = parameters
     var copied = 0

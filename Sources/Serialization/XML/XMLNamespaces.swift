@@ -44,7 +44,7 @@ struct XMLNamespaces {
       if let reason = faultOfName(attribute, colon) { return reason }
       if attribute.equals(0..<colon, "xmlns") {
         let prefix = attribute.extracting(colon + 1..<attribute.count)
-        if let reason = declare(prefix, attributes.value(index).array, depth) { return reason }
+        if let reason = declare(prefix, attributes.value(index).array, depth: depth) { return reason }
       } else {
         prefixed += 1
       }
@@ -63,7 +63,7 @@ struct XMLNamespaces {
 
   // MARK: Declarations
 
-  private mutating func declare(_ prefix: Span<UInt8>, _ name: [UInt8], _ depth: Int) -> String? {
+  private mutating func declare(_ prefix: Span<UInt8>, _ name: [UInt8], depth: Int) -> String? {
     if prefix.equals(0..<prefix.count, "xml") {
       return name == Self.xml ? nil : "expected the prefix 'xml' to keep its namespace"
     }

@@ -44,14 +44,14 @@ struct AdminListener {
     }
     var metrics: SocketAddress? = nil
     if let wanted = admin.metrics {
-      let listener = try open(.metrics, wanted, "metrics")
+      let listener = try open(.metrics, wanted, key: "metrics")
       metrics = listener.tcp?.address
       listeners.append(listener)
       if let metrics { log.event(.info, "metrics: http://\(Daemon.text(metrics))/metrics") }
     }
     var web: SocketAddress? = nil
     if let wanted = admin.web {
-      let listener = try open(.web, wanted, "web")
+      let listener = try open(.web, wanted, key: "web")
       web = listener.tcp?.address
       listeners.append(listener)
       if let web { log.event(.info, "dashboard: http://\(Daemon.text(web))/, opened by 'sallyport dashboard'") }
@@ -59,7 +59,7 @@ struct AdminListener {
     return (listeners, metrics, web)
   }
 
-  private static func open(_ kind: Kind, _ wanted: ListenAddress, _ key: String) throws(StartFailure) -> AdminListener {
+  private static func open(_ kind: Kind, _ wanted: ListenAddress, key: String) throws(StartFailure) -> AdminListener {
     switch Listener.open(SocketAddress(wanted.address, port: wanted.port), probes: true) {
     case .success(let listener): return AdminListener(kind: kind, descriptor: listener.descriptor, tcp: listener)
     case .failure(let error):

@@ -200,7 +200,7 @@ final class AdminServer {
   // MARK: Answers of the loops and the daemon
 
   /// A loop has answered; after the last answer the page is written.
-  func answered(_ worker: Int, _ answer: Answer, inquiry number: UInt64, _ poller: borrowing Poller) {
+  func answered(_ worker: Int, _ answer: Answer, inquiry number: UInt64, poller: borrowing Poller) {
     if number == ProgressRounds.inquiry { return connections.progressAnswered(worker) }
     if number == Series.inquiry {
       guard case .statistics(let statistics) = answer else { return }
@@ -211,7 +211,7 @@ final class AdminServer {
   }
 
   /// A loop has ended, as it was told to: it answers no further question.
-  func workerLeft(_ worker: Int, _ statistics: Statistics, _ poller: borrowing Poller) {
+  func workerLeft(_ worker: Int, _ statistics: Statistics, poller: borrowing Poller) {
     let outcomes = inquiries.workerLeft(worker, statistics)
     connections.progressAnswered(worker)
     dashboard?.series.left(worker)

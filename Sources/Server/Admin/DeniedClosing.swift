@@ -45,7 +45,7 @@ extension Session {
   /// of a sentence; nil: nothing does. `text`: method and target at the record's ranges.
   func denial(text: borrowing ByteBuffer, _ worker: Worker) -> String? {
     if let interior = origin.interior,
-      interior.problem(openedBy: tunnelSender, with: origin.credential, worker.policy, &worker.workspace) != nil
+      interior.problem(openedBy: tunnelSender, with: origin.credential, worker.policy, in: &worker.workspace) != nil
     {
       return "it"
     }
@@ -67,7 +67,7 @@ extension Session {
     let decision = worker.workspace.decide(facts, by: worker.policy).decision
     let decider = decision.rule.map { "rule \(worker.policy.rules[$0].name)" } ?? "it"
     if decision.verdict == .deny { return decider }
-    if worker.policy.mapping(of: decision, facts, &worker.workspace.decisions)?.objection?.verdict == .deny {
+    if worker.policy.mapping(of: decision, facts, in: &worker.workspace.decisions)?.objection?.verdict == .deny {
       return decider
     }
     let own = worker.workspace.own

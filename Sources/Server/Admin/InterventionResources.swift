@@ -29,7 +29,7 @@ struct InterventionResources {
       return wantsText ? .text(detail + "\n", status: 404) : .problem(404, detail)
     }
     return wantsText
-      ? .text("ended \(String.counted(count, "request or tunnel", "requests and tunnels"))\n")
+      ? .text("ended \(String.counted(count, "request or tunnel", plural: "requests and tunnels"))\n")
       : .json(.object([("cancelled", .number(count))]))
   }
 

@@ -13,7 +13,7 @@ struct MetricsText: ~Copyable {
   init() { bytes.reserve(Self.usualBytes) }
 
   /// Begins a family: its samples follow.
-  mutating func begin(_ name: StaticString, _ type: StaticString, _ help: StaticString) {
+  mutating func begin(_ name: StaticString, _ type: StaticString, help: StaticString) {
     self.name = name
     bytes.append("# HELP ")
     bytes.append(name)
@@ -46,8 +46,8 @@ struct MetricsText: ~Copyable {
     end(value)
   }
 
-  mutating func histogram(_ name: StaticString, _ help: StaticString, _ histogram: Histogram) {
-    begin(name, "histogram", help)
+  mutating func histogram(_ name: StaticString, _ help: StaticString, histogram: Histogram) {
+    begin(name, "histogram", help: help)
     var sum: UInt64 = 0
     for index in histogram.bounds.microseconds.indices {
       sum += histogram.counts[index]

@@ -79,7 +79,7 @@ struct AskingResources {
         }
         if let answered = desk.answer(reference.text, verdict, for: lifetime, by: name) {
           let warning = answered.rule == nil ? nil : desk.warning
-          return call.write(Self.page(answered, verdict, warning, call.wantsText))
+          return call.write(Self.page(answered, verdict, warning: warning, wantsText: call.wantsText))
         }
         guard call.mayAct else {
           return call.refuse(404, "no question waits under \(reference.text); it may have been answered")
@@ -92,7 +92,7 @@ struct AskingResources {
           return call.refuse(
             403, "expected root, the daemon's user or one of 'operators' in [admin]; you may answer what is asked")
         }
-        try addRule(verdict, host, query, lifetime, by: name, call)
+        try addRule(verdict, host, query: query, lifetime: lifetime, by: name, call: call)
       default: throw AdminQuery.Fault(sentence: "expected either 'ref' or 'host' in the query")
       }
     } catch {
@@ -111,8 +111,8 @@ struct AskingResources {
   }
 
   private static func page(
-    _ answered: (released: Int, rule: TemporaryRule?), _ verdict: TemporaryRule.Verdict, _ warning: String?,
-    _ wantsText: Bool
+    _ answered: (released: Int, rule: TemporaryRule?), _ verdict: TemporaryRule.Verdict, warning: String?,
+    wantsText: Bool
   ) -> AdminPage {
     if !wantsText {
       return .json(
@@ -127,8 +127,8 @@ struct AskingResources {
 
   /// An answer without a lifetime would apply to nothing.
   private func addRule(
-    _ verdict: TemporaryRule.Verdict, _ host: String, _ query: AskingQuery, _ lifetime: Int64?, by name: String,
-    _ call: AdminCall
+    _ verdict: TemporaryRule.Verdict, _ host: String, query: AskingQuery, lifetime: Int64?, by name: String,
+    call: AdminCall
   ) throws(AdminQuery.Fault) {
     guard let lifetime else { throw AdminQuery.Fault(sentence: "expected 'for' beside 'host': how long it holds") }
     let pattern: HostPattern
@@ -258,7 +258,7 @@ struct AskingResources {
         throw AdminQuery.Fault(sentence: "expected 'allow' or 'deny' as 'verdict'")
       }
       if let question = desk.question(reference.text) {
-        return call.write(rule(question.request, action, question.connect, wantsText: call.wantsText))
+        return call.write(rule(question.request, action, connect: question.connect, wantsText: call.wantsText))
       }
       inquiries.ask(.decision(reference), for: call.connection) { answers in
         rule(of: Self.decision(in: answers), action, wantsText: call.wantsText)
@@ -274,11 +274,11 @@ struct AskingResources {
       return wantsText ? .text(detail + "\n", status: 404) : .problem(404, detail)
     }
     let rule = found.record.ruled.decision?.rule.map { found.policy.rules[$0] }
-    return self.rule(request, action, rule?.connect, wantsText: wantsText)
+    return self.rule(request, action, connect: rule?.connect, wantsText: wantsText)
   }
 
   private func rule(
-    _ request: AskedRequest, _ action: RuleAction, _ connect: ConnectTreatment?, wantsText: Bool
+    _ request: AskedRequest, _ action: RuleAction, connect: ConnectTreatment?, wantsText: Bool
   ) -> AdminPage {
     if !request.isInDoubt, let text = request.rule(action, connect: connect)?.text { return .text(text) }
     let detail =

@@ -25,7 +25,7 @@ final class OperatorDesk: Sendable {
   private let log: LogWriter
   private let events: EventHub
 
-  init(_ mailboxes: [Mailbox<WorkerMessage>], _ log: LogWriter, _ events: EventHub) {
+  init(_ mailboxes: [Mailbox<WorkerMessage>], _ log: LogWriter, events: EventHub) {
     self.mailboxes = mailboxes
     self.log = log
     self.events = events

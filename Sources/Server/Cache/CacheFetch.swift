@@ -60,7 +60,7 @@ final class CacheFetch {
     let limits: HeadLimits
 
     /// `response`: the head of the answer.
-    init(_ response: ResponseHead, _ timeouts: Timeouts, _ limits: HeadLimits) {
+    init(_ response: ResponseHead, _ timeouts: Timeouts, limits: HeadLimits) {
       framing = response.framing
       mayKeep = response.isPersistent
       idleMilliseconds = timeouts.upstreamIdleMilliseconds
@@ -397,7 +397,7 @@ final class CacheFetch {
   private func settle() {
     if isOver { return }
     if let line {
-      worker.watch(line.stream, &line.interest, waits ? [] : .read, line.slot)
+      worker.watch(line.stream, &line.interest, wanted: waits ? [] : .read, slot: line.slot)
       if !waits, line.stream.hasMore { worker.readAgain(line.slot) }
     }
     worker.timers.set(slot, deadline)

@@ -57,7 +57,7 @@ extension Caching {
     let anchors = exchange.originSecurity(live)?.anchors.digest
     self.init(
       cache, request,
-      CacheKey(
+      key: CacheKey(
         url: url, added: exchange.addedQueryBytes(outputs),
         rule: exchange.ruling.rule.map { Self.identity(of: $0, fields, anchors: anchors) } ?? [], owner: owner ?? ""),
       url: shown, head: Array(head.prefix(count)), isForeign: owner == nil)
@@ -231,7 +231,7 @@ extension Caching {
     case .answer(let answer, let result):
       // What the answer varies by is known now: requests that agree on that share the next fetch.
       if !answer.head.answers(request.fields) { return nil }
-      if mayShare(answer, result, worker) { return (answer, result == .stored ? .collapsed : result) }
+      if mayShare(answer, result, on: worker) { return (answer, result == .stored ? .collapsed : result) }
       sharing.goAlone()
     case .unshared: sharing.goAlone()
     case .leaderless, .failed: break
@@ -241,7 +241,7 @@ extension Caching {
 
   /// Whether this request may have the answer that another one has fetched: only if it could be used, had it been in
   /// the store (RFC 9111, 4). One that is stale when it arrives was fetched for one request.
-  private func mayShare(_ answer: StoredAnswer, _ result: CacheResult, _ worker: Worker) -> Bool {
+  private func mayShare(_ answer: StoredAnswer, _ result: CacheResult, on worker: Worker) -> Bool {
     switch result {
     case .stale: return answer.head.standsInForError(of: request, at: time(worker))
     case .offline: return answer.head.standsInOffline(for: request, at: time(worker))

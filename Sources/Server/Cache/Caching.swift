@@ -56,7 +56,7 @@ final class Caching {
   var sharing: SharedFetch
 
   init(
-    _ cache: SharedCache, _ request: CacheRequest, _ key: CacheKey, url: [UInt8], head: [UInt8],
+    _ cache: SharedCache, _ request: CacheRequest, key: CacheKey, url: [UInt8], head: [UInt8],
     isForeign: Bool
   ) {
     self.cache = cache
@@ -126,7 +126,7 @@ final class Caching {
   }
 
   /// `stored` stands in. Called before it is served: a short answer ends the exchange at once.
-  func standsIn(_ stored: StoredAnswer, _ result: CacheResult, _ worker: Worker) {
+  func standsIn(_ stored: StoredAnswer, _ result: CacheResult, on worker: Worker) {
     awaitsHead = false
     sharing.end(.answer(stored, result), worker)
   }

@@ -361,7 +361,7 @@ final class DiskStore: Sendable {
     for job in batch {
       switch job {
       case .write(let answer): if let reason = write(answer, files) { fault = fault ?? reason }
-      case .load(let answer, let chunks): load(answer, chunks, files)
+      case .load(let answer, let chunks): load(answer, chunks, files: files)
       case .adopt(let answer, let file, let count):
         if let number = answer.file, let error = files.copy(count, of: file, to: number) {
           abandon(number, files)
@@ -437,7 +437,7 @@ final class DiskStore: Sendable {
     }
   }
 
-  private func load(_ answer: StoredAnswer, _ chunks: Range<Int>, _ files: DiskFiles) {
+  private func load(_ answer: StoredAnswer, _ chunks: Range<Int>, files: DiskFiles) {
     guard let number = answer.file else { return }
     for chunk in chunks {
       let offset = UInt64(chunk * Content.chunkBytes)

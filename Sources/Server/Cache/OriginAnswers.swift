@@ -58,7 +58,7 @@ extension Caching {
   }
 
   /// `input`: what has come so far, from the head on. `hasStandIn`: an older answer may stand in for it.
-  func take(_ answer: OriginAnswer, _ input: Span<UInt8>, hasStandIn: Bool = true, _ worker: Worker) -> AnswerStep {
+  func take(_ answer: OriginAnswer, _ input: Span<UInt8>, hasStandIn: Bool = true, on worker: Worker) -> AnswerStep {
     let now = time(worker)
     let status = answer.status
     awaitsHead = false
@@ -93,9 +93,9 @@ extension Caching {
       leaveToExchange(worker)
       return .pass(status: nil)
     }
-    if let storing = storing(answer, input, worker) {
+    if let storing = storing(answer, input, on: worker) {
       let content = input.extracting(answer.headBytes..<input.count)
-      if !isAllThere(storing, content.count, worker) { return .store(storing) }
+      if !isAllThere(storing, content.count, on: worker) { return .store(storing) }
       return .pass(status: storeCopy(of: content, storing.answer, worker))
     }
     // Only the rest was asked for, and the client wants all of it.
@@ -108,14 +108,14 @@ extension Caching {
   // MARK: Storing
 
   /// nil: nothing is stored.
-  private func storing(_ answer: OriginAnswer, _ input: Span<UInt8>, _ worker: Worker) -> Storing? {
+  private func storing(_ answer: OriginAnswer, _ input: Span<UInt8>, on worker: Worker) -> Storing? {
     if answer.isDoubtful { return nil }
     let announced = worker.workspace.response.announcedLength
     let longest = cache.longestContent(spills: cache.disk?.isWriting ?? false)
     if let announced, announced > longest { return nil }
     if answer.status == 206 {
       guard let range = ContentRange(answer.fields), let total = range.total,
-        announced == UInt64(range.bytes.count), let storing = part(range, of: total, answer, worker),
+        announced == UInt64(range.bytes.count), let storing = part(range, of: total, answer, on: worker),
         storing.answer.content.announced.map({ $0 <= longest }) ?? false
       else { return nil }
       // An origin may send another part than the requested one.
@@ -147,7 +147,7 @@ extension Caching {
 
   /// Stores a part: joined to a stored part if they meet, or else by itself.
   private func part(
-    _ range: ContentRange, of total: UInt64, _ answer: OriginAnswer, _ worker: Worker
+    _ range: ContentRange, of total: UInt64, _ answer: OriginAnswer, on worker: Worker
   ) -> Storing? {
     // It is kept as the whole that it belongs to would be.
     guard let head = head(status: 200, reason: Array("OK".utf8), answer, worker) else { return nil }
@@ -188,7 +188,7 @@ extension Caching {
   }
 
   /// Whether the whole answer has come at once, and the client gets it as the origin sent it.
-  private func isAllThere(_ storing: Storing, _ count: Int, _ worker: Worker) -> Bool {
+  private func isAllThere(_ storing: Storing, _ count: Int, on worker: Worker) -> Bool {
     guard worker.workspace.response.status != 206, case .length(let length) = worker.workspace.response.framing,
       length == UInt64(count)
     else { return false }

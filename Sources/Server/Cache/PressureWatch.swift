@@ -10,13 +10,13 @@ enum PressureWatch {
   /// Starts a thread that waits until memory is short. `cache`: the store in force at that time.
   static func start(log: LogWriter, cache: @escaping @Sendable () -> SharedCache?) {
     guard let pressure = MemoryPressure() else { return }
-    startThread(named: "pressure") { while waitAndPurge(pressure, log, cache) {} }
+    startThread(named: "pressure") { while waitAndPurge(pressure, log, cache: cache) {} }
   }
 
   /// See `startThread`. false: there are no more reports.
   @inline(never)
   private static func waitAndPurge(
-    _ pressure: MemoryPressure, _ log: LogWriter, _ cache: () -> SharedCache?
+    _ pressure: MemoryPressure, _ log: LogWriter, cache: () -> SharedCache?
   ) -> Bool {
     guard pressure.wait() else { return false }
     if let cache = cache() {

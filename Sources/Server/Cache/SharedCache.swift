@@ -52,9 +52,9 @@ final class SharedCache: Sendable {
           }
         },
         insert: { answer, file in
-          // A removal takes the answer out of the disk's table first, and then out of the index; a change is recorded in
-          // the index before either. So here it is no longer in the table, or has changed, or will be removed from the
-          // index.
+          // A removal takes the answer out of the disk's table first, and then out of the index; a change is recorded
+          // in the index before either. So here it is no longer in the table, or has changed, or will be removed from
+          // the index.
           index.withLock { index in
             guard holder.disk?.holds(file) ?? true, !index.wasChanged(answer.key, since: answer.head.requested) else {
               return false

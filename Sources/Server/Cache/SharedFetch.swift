@@ -82,7 +82,7 @@ struct SharedFetch {
 
   /// Its exchange is over: it waits for none. The fetch may have been waiting for it alone.
   func leave(as reader: Content.Reader, _ worker: Worker) {
-    guard let follows, let heir = cache.with({ $0.leave(follows, key, reader) }) else { return }
+    guard let follows, let heir = cache.with({ $0.leave(follows, key, reader: reader) }) else { return }
     worker.shared.mailboxes[heir.worker].post(.deserted(slot: heir.slot, generation: heir.generation))
   }
 

@@ -167,7 +167,7 @@ final class Conversation {
     }
     if ending == nil {
       let isFull = clientSide.holdsPiped
-      perform(session.timedOut(now: worker.now, upstreamIsFull: isFull, &worker.workspace, &outputs), worker)
+      perform(session.timedOut(now: worker.now, upstreamIsFull: isFull, in: &worker.workspace, to: &outputs), worker)
       // A download's pause is over.
       if session.exchange.pacesDownload { flush(to: .client, worker) }
     } else if session.exchange.resumeDownload(now: worker.now) {
@@ -187,8 +187,8 @@ final class Conversation {
     else { return }
     upstreamSide.state.insert(.ended)
     let action = session.exchange.upstreamEnded(
-      .lost("the address of this machine that it was reached from is gone"), now: worker.now, &worker.workspace,
-      &outputs)
+      .lost("the address of this machine that it was reached from is gone"), now: worker.now, in: &worker.workspace,
+      to: &outputs)
     perform(action, otherIsUpstream: false, worker)
     settle(worker)
   }
@@ -198,7 +198,7 @@ final class Conversation {
     if isInHandshake { return close(worker) }
     if question.isAsked, ending == nil {
       // No one would be there to receive an answer.
-      perform(session.shutDown(&worker.workspace, &outputs), worker)
+      perform(session.shutDown(in: &worker.workspace, to: &outputs), worker)
       settle(worker)
     }
     if flags.contains(.closed) { return }
@@ -229,7 +229,7 @@ final class Conversation {
   /// Whether the client is known as far as the policy and the log need it.
   func knowsClient(_ worker: Worker) -> Bool {
     if client.isIdentified || !worker.namesClients { return true }
-    switch client.identify(connection, slot: slot, &session.origin, worker) {
+    switch client.identify(connection, slot: slot, &session.origin, on: worker) {
     case .known: return true
     case .awaited: return false
     case .gone:
@@ -238,12 +238,12 @@ final class Conversation {
     }
   }
 
-  func identified(_ client: LocalClient, _ program: String?, by lookUp: LookUp, _ worker: Worker) {
+  func identified(_ client: LocalClient, _ program: String?, by lookUp: LookUp, on worker: Worker) {
     guard self.client.awaits(lookUp) else { return }
     endLookUp()
     if worker.asksForClient, hasLeft(worker) { return leaveUnserved(worker) }
     session.origin.program = program ?? session.origin.program
-    self.client.take(client, &session.origin, worker)
+    self.client.take(client, &session.origin, on: worker)
     settle(worker)
   }
 
@@ -256,7 +256,7 @@ final class Conversation {
   /// The client cannot be identified: if a rule asks, the request is refused.
   private func giveUpIdentifying(_ worker: Worker) {
     endLookUp()
-    if let problem = client.giveUp(&session.origin, worker) { refuse(problem, inputs.fromClient, worker) }
+    if let problem = client.giveUp(&session.origin, worker) { refuse(problem, inputs.fromClient, on: worker) }
     settle(worker)
   }
 
@@ -289,9 +289,9 @@ final class Conversation {
     let action: Action
     do throws(UpstreamFailure) {
       handshake = try ClientHandshake(live, peer: peer, worker)
-      action = session.exchange.interiorOpened(&worker.workspace, &outputs)
+      action = session.exchange.interiorOpened(in: &worker.workspace, to: &outputs)
     } catch {
-      action = session.exchange.upstreamFailed(error, &worker.workspace, &outputs)
+      action = session.exchange.upstreamFailed(error, in: &worker.workspace, to: &outputs)
     }
     perform(action, worker)
   }
@@ -351,36 +351,39 @@ final class Conversation {
     if hasNoClient {
       return deny("Rule \(session.exchange.ruleName ?? "-") asks an operator, and no client waits.", worker)
     }
-    if worker.isDraining { return perform(session.shutDown(&worker.workspace, &outputs), worker) }
+    if worker.isDraining { return perform(session.shutDown(in: &worker.workspace, to: &outputs), worker) }
     // The host is in the workspace for this turn only.
     _ = search.destination(of: session.exchange, live, worker)
     switch question.ask(session.exchange, of: knownIdentity(worker), slot: slot, worker) {
     case .asked: session.exchange.operatorAsked(now: worker.now)
     case .answered(let rule):
       perform(
-        session.exchange.operatorAnswered(rule.verdict, by: rule.by, now: worker.now, &worker.workspace, &outputs),
+        session.exchange.operatorAnswered(
+          rule.verdict, by: rule.by, now: worker.now, in: &worker.workspace, to: &outputs),
         worker)
     case .full(let sentence): deny(sentence, worker)
     }
   }
 
   private func deny(_ sentence: String, _ worker: Worker) {
-    perform(session.exchange.operatorMissing(sentence, &worker.workspace, &outputs), worker)
+    perform(session.exchange.operatorMissing(sentence, in: &worker.workspace, to: &outputs), worker)
   }
 
   /// The exchange has ended, or the connection.
   func leaveQuestion(_ worker: Worker) { question.leave(worker.shared.desk) }
 
-  func operatorAnswered(_ waiter: QuestionWaiter, _ verdict: TemporaryRule.Verdict, by name: String, _ worker: Worker) {
+  func operatorAnswered(_ waiter: QuestionWaiter, _ verdict: TemporaryRule.Verdict, by name: String, on worker: Worker)
+  {
     guard ending == nil, session.exchange.awaitsOperator, question.isAnswered(waiter) else { return }
     if hasLeft(worker) {
       endLeft(worker)
     } else if verdict == .allow, let denial = denialNow(worker) {
       // Nothing has been sent yet, and what has been denied meanwhile is not sent.
-      perform(session.policyChanged(denial, &worker.workspace, &outputs), worker)
+      perform(session.policyChanged(denial, in: &worker.workspace, to: &outputs), worker)
     } else {
       perform(
-        session.exchange.operatorAnswered(verdict, by: name, now: worker.now, &worker.workspace, &outputs), worker)
+        session.exchange.operatorAnswered(verdict, by: name, now: worker.now, in: &worker.workspace, to: &outputs),
+        worker)
     }
     settle(worker)
   }
@@ -388,19 +391,19 @@ final class Conversation {
   // MARK: Held bodies
 
   /// A step of the body's file is done.
-  func spooled(_ file: SpoolFile, _ outcome: Spooler.Outcome, _ worker: Worker) {
+  func spooled(_ file: SpoolFile, _ outcome: Spooler.Outcome, on worker: Worker) {
     guard bodyFile.isCurrent(file), session.exchange.spools, ending == nil else { return }
     switch outcome {
     case .written:
       session.exchange.spoolWritten(now: worker.now)
       accountHeld(worker)
     case .read(let bytes):
-      session.exchange.spoolRead(bytes, now: worker.now, &worker.workspace, &outputs)
+      session.exchange.spoolRead(bytes, now: worker.now, in: &worker.workspace, to: &outputs)
       flush(to: .upstream, worker)
     case .failed(let reason):
       let place = "\(worker.shared.spooler.directory): \(reason)"
       worker.shared.log.event(.warning, "\(session.exchange.tag) a body could not be kept in a file in \(place)")
-      perform(session.exchange.spoolFailed("in \(place)", &worker.workspace, &outputs), worker)
+      perform(session.exchange.spoolFailed("in \(place)", in: &worker.workspace, to: &outputs), worker)
     }
     settle(worker)
   }
@@ -486,12 +489,14 @@ final class Conversation {
   }
 
   private func watchClient(_ worker: Worker) {
-    if let handshake, handshake.isUnderWay { return worker.update(descriptor, &interest, handshake.wants, slot) }
+    if let handshake, handshake.isUnderWay {
+      return worker.update(descriptor, &interest, wanted: handshake.wants, slot: slot)
+    }
     if canReadClient { clientSide.state.remove([.unwatched, .broken]) }
     if clientSide.state.contains(.broken) {
       // The poller will never announce that it accepts bytes. A write shows that it does not.
       clientRoom.isAwaited = false
-      return worker.watch(stream, &interest, nil, slot)
+      return worker.watch(stream, &interest, wanted: nil, slot: slot)
     }
     var wanted: Interest = []
     if clientSide.state.contains(.ended) {
@@ -505,7 +510,7 @@ final class Conversation {
     }
     let hasMore = !outputs.toClient.isEmpty || clientRoom.isAwaited || upstreamSide.holdsPiped
     if hasMore, !session.exchange.downloadRests { wanted.insert(.write) }
-    worker.watch(stream, &interest, wanted, slot)
+    worker.watch(stream, &interest, wanted: wanted, slot: slot)
   }
 
   private func watchUpstream(_ worker: Worker) {
@@ -518,13 +523,13 @@ final class Conversation {
       wanted = .read
     }
     if !outputs.toUpstream.isEmpty || clientSide.holdsPiped { wanted?.insert(.write) }
-    worker.watch(upstream.stream, &upstream.interest, wanted, upstream.slot)
+    worker.watch(upstream.stream, &upstream.interest, wanted: wanted, slot: upstream.slot)
   }
 
   /// Nothing is watched any more.
   func unwatch(_ worker: Worker) {
-    worker.update(descriptor, &interest, nil, slot)
-    if let upstream { worker.watch(upstream.stream, &upstream.interest, nil, upstream.slot) }
+    worker.update(descriptor, &interest, wanted: nil, slot: slot)
+    if let upstream { worker.watch(upstream.stream, &upstream.interest, wanted: nil, slot: upstream.slot) }
   }
 
   /// The connection is gone: gives back what only it has.

@@ -30,7 +30,7 @@ extension Conversation {
       guard let presented = session.exchange.presentedCertificates, let destination = search.destination else { return }
       let refusal = session.exchange.judge(
         presented, of: destination, by: session.exchange.tunnelSecurity(live), worker)
-      perform(session.exchange.tunnelJudged(refusal, &worker.workspace, &outputs), worker)
+      perform(session.exchange.tunnelJudged(refusal, in: &worker.workspace, to: &outputs), worker)
     case .tunnel:
       // It may be days until the log line of a tunnel is written.
       worker.workspace.pool.compact(&outputs.text)
@@ -62,7 +62,7 @@ extension Conversation {
       if let kept = worker.upstreams.takeKept(
         carrier, rule: rule, allowsCellular: session.exchange.ruling.allowsCellularAccess,
         by: session.exchange.protocols,
-        for: self, queues: true, session.exchange.policy, worker)
+        for: self, queues: true, session.exchange.policy, on: worker)
       {
         attach(kept, reused: true, worker)
         return
@@ -72,7 +72,7 @@ extension Conversation {
       destination, by: sameWay ? destination.via.map { [$0] } ?? routes : routes, for: self, rule: rule, fresh: fresh,
       isTunnel: session.exchange.isTunnel,
       verifying: session.exchange.verifiesTunnel ? session.exchange.tunnelSecurity(live) : nil,
-      session.exchange.policy, worker)
+      session.exchange.policy, on: worker)
     search.begin(connector)
     connector.start(worker)
   }
@@ -111,12 +111,12 @@ extension Conversation {
   func connectFailed(_ failure: UpstreamFailure, _ worker: Worker) {
     search.end()
     if let stored = caching?.standIn(for: failure.problem.kind, worker),
-      standIn(stored, .offline, "detail=\(failure.problem.kind.token)", worker)
+      standIn(stored, .offline, detail: "detail=\(failure.problem.kind.token)", on: worker)
     {
       return
     }
     session.exchange.tellOfCertificate(failure, worker)
-    perform(session.exchange.upstreamFailed(failure, &worker.workspace, &outputs), worker)
+    perform(session.exchange.upstreamFailed(failure, in: &worker.workspace, to: &outputs), worker)
   }
 
   /// Changes to another route to the same host and port.
@@ -143,7 +143,7 @@ extension Conversation {
     let action = session.exchange.upstreamOpened(
       reused: reused, address: IPAddress(upstream.address), port: upstream.address.port, by: upstream.way,
       assurance: session.exchange.assurance(of: upstream, live), now: worker.now,
-      &worker.workspace, &outputs)
+      in: &worker.workspace, to: &outputs)
     upstream.shown()
     perform(action, worker)
   }
@@ -172,16 +172,16 @@ extension Conversation {
   }
   func noteTLSTime(_ microseconds: Int64) { session.exchange.noteTLSTime(microseconds) }
 
-  func report(_ kind: Problem.Kind, _ finding: Finding, isForgiven: Bool, _ worker: Worker) {
-    session.exchange.report(kind, finding, isForgiven: isForgiven, worker)
+  func report(_ kind: Problem.Kind, _ finding: Finding, isForgiven: Bool, on worker: Worker) {
+    session.exchange.report(kind, finding, isForgiven: isForgiven, on: worker)
   }
 
-  func tellOfFallBack(_ route: String, _ failure: UpstreamFailure, _ worker: Worker) {
-    session.exchange.tellOfFallBack(route, failure, worker)
+  func tellOfFallBack(_ route: String, _ failure: UpstreamFailure, on worker: Worker) {
+    session.exchange.tellOfFallBack(route, failure, on: worker)
   }
 
-  func tellOfWait(_ state: WaitState, _ host: String, reason: String, milliseconds: Int64, _ worker: Worker) {
-    session.exchange.tellOfWait(state, host, reason: reason, milliseconds: milliseconds, worker)
+  func tellOfWait(_ state: WaitState, _ host: String, reason: String, milliseconds: Int64, on worker: Worker) {
+    session.exchange.tellOfWait(state, host, reason: reason, milliseconds: milliseconds, on: worker)
   }
 
   // MARK: Stored answers
@@ -218,7 +218,7 @@ extension Conversation {
         return true
       case .serve(let answer, let result, let refreshes):
         if refreshes { caching.refresh(answer, for: self, worker) }
-        if serve(answer, result, worker) { return true }
+        if serve(answer, result, on: worker) { return true }
         step = caching.missed(foundNone: false)
       case .share(let foundNone):
         step = caching.join(as: reader, for: knownIdentity(worker), foundNone: foundNone, now: worker.now)
@@ -252,7 +252,7 @@ extension Conversation {
   }
 
   /// A fetch that it waits for, or that an earlier exchange of the connection waited for, has ended.
-  func flightEnded(_ flight: Flight, _ outcome: FlightOutcome, _ worker: Worker) {
+  func flightEnded(_ flight: Flight, _ outcome: FlightOutcome, on worker: Worker) {
     guard let caching, caching.sharing.isFollowing(flight), isWithoutUpstream else { return }
     let shared = caching.landed(outcome, worker)
     if case .failed(let failure) = outcome {
@@ -260,7 +260,7 @@ extension Conversation {
       return settle(worker)
     }
     if let (answer, result) = shared {
-      if serve(answer, result, worker) { return settle(worker) }
+      if serve(answer, result, on: worker) { return settle(worker) }
       caching.sharing.goAlone()
     }
     connect(fresh: false, worker)
@@ -271,7 +271,7 @@ extension Conversation {
 
   /// Reads `answer` in place of an upstream; false: its content is gone. `reads`: whether to read at once.
   private func serve(
-    _ answer: StoredAnswer, _ result: CacheResult, detail: String = "", _ worker: Worker, reads: Bool = true
+    _ answer: StoredAnswer, _ result: CacheResult, detail: String = "", on worker: Worker, reads: Bool = true
   ) -> Bool {
     guard let caching else { return false }
     let destination = search.destination(of: session.exchange, live, worker)
@@ -302,12 +302,12 @@ extension Conversation {
     worker.reoccupy(slot, .upstream(upstream))
     take(upstream)
     session.exchange.answeredWithoutUpstream(
-      isFetched: isFetched, now: worker.now, &worker.workspace, &outputs)
+      isFetched: isFetched, now: worker.now, in: &worker.workspace, to: &outputs)
   }
 
-  private func standIn(_ stored: StoredAnswer, _ result: CacheResult, _ detail: String, _ worker: Worker) -> Bool {
-    caching?.standsIn(stored, result, worker)
-    return serve(stored, result, detail: detail, worker)
+  private func standIn(_ stored: StoredAnswer, _ result: CacheResult, detail: String, on worker: Worker) -> Bool {
+    caching?.standsIn(stored, result, on: worker)
+    return serve(stored, result, detail: detail, on: worker)
   }
 
   /// A stored answer stands in for an upstream that was reached, but does not answer as it should. Returns whether
@@ -317,7 +317,7 @@ extension Conversation {
       return false
     }
     if !isForAll { caching.sharing.end(.leaderless, worker) }
-    return standIn(stored, .offline, "detail=\(detail)", worker)
+    return standIn(stored, .offline, detail: "detail=\(detail)", on: worker)
   }
 
   // MARK: Answers of the origin
@@ -342,29 +342,29 @@ extension Conversation {
         status: worker.workspace.response.status, fields: MessageFields(worker.workspace.response.fields, input.bytes),
         headBytes: headBytes, host: search.destination?.name ?? "",
         rule: session.exchange.ruling.rule?.name ?? "", isDoubtful: line.isDoubtful)
-      let terms = CacheFetch.Terms(worker.workspace.response, session.exchange.ruling.timeouts, limits)
+      let terms = CacheFetch.Terms(worker.workspace.response, session.exchange.ruling.timeouts, limits: limits)
       if case .resumption(let fetch) = errand {
         caching.awaitsHead = false
-        goOn(with: fetch, answer, from: line, terms, &input, worker)
+        goOn(with: fetch, answer, from: line, terms, input: &input, on: worker)
         return true
       }
-      return takes(answer, for: caching, from: line, terms, &input, worker)
+      return takes(answer, for: caching, from: line, terms, input: &input, on: worker)
     }
   }
 
   /// Does what the cache says about an answer.
   private func takes(
     _ answer: OriginAnswer, for caching: Caching, from line: Upstream, _ terms: CacheFetch.Terms,
-    _ input: inout ByteBuffer, _ worker: Worker
+    input: inout ByteBuffer, on worker: Worker
   ) -> Bool {
     var hasStandIn = true
     while true {
-      switch caching.take(answer, input.bytes, hasStandIn: hasStandIn, worker) {
+      switch caching.take(answer, input.bytes, hasStandIn: hasStandIn, on: worker) {
       case .pass(let status):
         if let status { session.exchange.noteCache(.stored, status: status) }
         return false
       case .standIn(let stored, let detail):
-        hasStandIn = standIn(stored, .stale, detail, worker)
+        hasStandIn = standIn(stored, .stale, detail: detail, on: worker)
         if !hasStandIn { continue }
         input.removeAll()
       case .serve(let fresh, let isForAll):
@@ -373,7 +373,7 @@ extension Conversation {
         detach(line, keeps: keeps, worker)
         // What the 304 adds and forbids to store is for one client, like such an answer.
         caching.sharing.end(isForAll ? .answer(fresh, .revalidated) : .unshared, worker)
-        if serve(fresh, .revalidated, detail: "fwd-status=304", worker) { return true }
+        if serve(fresh, .revalidated, detail: "fwd-status=304", on: worker) { return true }
         caching.askAgain()
         askAgain(caching, worker)
       case .askForWhole:
@@ -387,7 +387,7 @@ extension Conversation {
         if session.exchange.ruling.resumesDownloads { fetch.repetition = Repetition(of: caching, by: self) }
         leaveUpstream(worker)
         // The first reader is counted before the fetch looks for readers.
-        let isServed = serve(storing.answer, .stored, worker, reads: false)
+        let isServed = serve(storing.answer, .stored, on: worker, reads: false)
         caching.sharing.end(.answer(storing.answer, .stored), worker)
         fetch.begin(line, terms.skipping(storing.known), with: &input)
         if isServed {
@@ -403,7 +403,7 @@ extension Conversation {
   }
 
   private func askAgain(_ caching: Caching, _ worker: Worker) {
-    session.exchange.askAgain(caching.head, &worker.workspace, &outputs)
+    session.exchange.askAgain(caching.head, in: &worker.workspace, to: &outputs)
     connect(fresh: false, worker)
   }
 
@@ -421,7 +421,7 @@ extension Conversation {
   /// The answer to a request for the rest of a fetch that broke off.
   private func goOn(
     with fetch: CacheFetch, _ answer: OriginAnswer, from line: Upstream, _ terms: CacheFetch.Terms,
-    _ input: inout ByteBuffer, _ worker: Worker
+    input: inout ByteBuffer, on worker: Worker
   ) {
     _ = takeErrand()
     if fetch.isContinued(by: answer, length: worker.workspace.response.announcedLength) {

@@ -75,16 +75,16 @@ extension Conversation {
       pumpKept(from: .client, worker)
       if flags.contains(.closed) || ending != nil || !session.exchange.isInTunnel { return }
     }
-    let action = session.clientEnded(now: worker.now, &worker.workspace, &outputs)
+    let action = session.clientEnded(now: worker.now, in: &worker.workspace, to: &outputs)
     perform(action, otherIsUpstream: true, worker)
     search.connector?.clientEnded(worker)
   }
 
   /// Refuses the request at the start of `input`, the last of this connection.
-  func refuse(_ problem: Problem, _ input: borrowing ByteBuffer, _ worker: Worker) {
+  func refuse(_ problem: Problem, _ input: borrowing ByteBuffer, on worker: Worker) {
     session.expectLastExchange()
     let action = session.refuseUnread(
-      input.bytes, problem, now: worker.now, policy: live.policy, &worker.workspace, &outputs)
+      input.bytes, problem, now: worker.now, policy: live.policy, in: &worker.workspace, to: &outputs)
     perform(action, worker)
   }
 
@@ -100,7 +100,7 @@ extension Conversation {
         if !input.isEmpty, worker.isRefusing {
           refuse(
             Problem(.shuttingDown, "The proxy is drained, and takes no requests until it is started again."), input,
-            worker)
+            on: worker)
           input.consume(input.count)
           return
         }
@@ -110,7 +110,7 @@ extension Conversation {
       if isShort || session.exchange.client.heldOverdraft > 0 { prepareToHold(worker) }
       let isUndecided = session.exchange.record.ruled.decision == nil
       let step = session.clientReceived(
-        input.bytes, now: worker.now, policy: live.policy, &worker.workspace, &outputs)
+        input.bytes, now: worker.now, policy: live.policy, in: &worker.workspace, to: &outputs)
       input.consume(step.consumed)
       if session.exchange.holdsBody || held.bytes > 0 { accountHeld(worker) }
       if isUndecided, session.exchange.record.ruled.decision != nil {
@@ -123,7 +123,7 @@ extension Conversation {
       case .hold:
         goesOn = false
       case .forward(let count):
-        forward(from: .client, &input, count, worker)
+        forward(from: .client, &input, count, on: worker)
         goesOn = !input.isEmpty && outputs.toUpstream.isEmpty
       case .end:
         finish(step.action, leaves: session.exchange.isTunnel && !input.isEmpty, worker)
@@ -180,7 +180,7 @@ extension Conversation {
       clientSide.isHalfClosed = true
       // The origin need not work for a client that is gone. One that still listens gets its answer.
       if hasLeft(worker) { return perform(session.clientFailed(), worker) }
-      perform(session.clientEnded(now: worker.now, &worker.workspace, &outputs), worker)
+      perform(session.clientEnded(now: worker.now, in: &worker.workspace, to: &outputs), worker)
       search.connector?.clientEnded(worker)
     }
     if readiness.peerClosed, question.isAsked, ending == nil, !clientSide.isHalfClosed {
@@ -265,7 +265,7 @@ extension Conversation {
       return
     }
     upstreamSide.state.insert(.ended)
-    let action = session.exchange.upstreamEnded(end, now: worker.now, &worker.workspace, &outputs)
+    let action = session.exchange.upstreamEnded(end, now: worker.now, in: &worker.workspace, to: &outputs)
     perform(action, otherIsUpstream: false, worker)
   }
 
@@ -289,7 +289,7 @@ extension Conversation {
     while goesOn, upstream != nil, ending == nil {
       if caching?.awaitsHead ?? false, cacheTakes(&input, worker) { return }
       if isShort || session.exchange.client.heldOverdraft > 0 { prepareToHold(worker) }
-      let step = session.exchange.upstreamReceived(input.bytes, now: worker.now, &worker.workspace, &outputs)
+      let step = session.exchange.upstreamReceived(input.bytes, now: worker.now, in: &worker.workspace, to: &outputs)
       input.consume(step.consumed)
       if session.exchange.holdsBody || held.bytes > 0 { accountHeld(worker) }
       switch step.action {
@@ -299,7 +299,7 @@ extension Conversation {
       case .hold:
         goesOn = false
       case .forward(let count):
-        forward(from: .upstream, &input, count, worker)
+        forward(from: .upstream, &input, count, on: worker)
         if let action = session.exchange.endIfComplete() {
           finish(action, leaves: !input.isEmpty, worker)
           goesOn = false
@@ -453,13 +453,13 @@ extension Conversation {
   func waiting(for end: End) -> Int { end == .client ? outputs.toClient.count : outputs.toUpstream.count }
 
   /// Sends the next `count` bytes of the input of one end to the other, after what already waits.
-  func forward(from end: End, _ input: inout ByteBuffer, _ count: Int, _ worker: Worker) {
+  func forward(from end: End, _ input: inout ByteBuffer, _ count: Int, on worker: Worker) {
     guard let stream = stream(of: end.other) else { preconditionFailure("bytes for an upstream that is not there") }
     let outcome: Transfer
     switch end {
     case .client:
       session.exchange.keepForReplay(
-        input.bytes.extracting(0..<count), &outputs.replay, &worker.workspace.pool)
+        input.bytes.extracting(0..<count), &outputs.replay, pool: &worker.workspace.pool)
       outcome = Self.send(
         input.bytes.extracting(0..<count), behind: &outputs.toUpstream, by: stream, &worker.workspace.pool)
     case .upstream where session.exchange.pacesDownload:
@@ -473,10 +473,10 @@ extension Conversation {
       if case .moved(let moved) = outcome { clientRoom.wrote(moved) }
     }
     switch outcome {
-    case .moved, .wouldBlock: noteForwarded(from: end, &input, count, worker)
+    case .moved, .wouldBlock: noteForwarded(from: end, &input, count, on: worker)
     case .ended, .failed:
       // Consumed first: what can be sent again is in the replay, the rest is dropped.
-      if end == .client { noteForwarded(from: end, &input, count, worker) }
+      if end == .client { noteForwarded(from: end, &input, count, on: worker) }
       sendingFailed(to: end.other, worker)
     }
   }
@@ -504,7 +504,7 @@ extension Conversation {
     return outcome
   }
 
-  private func noteForwarded(from end: End, _ input: inout ByteBuffer, _ count: Int, _ worker: Worker) {
+  private func noteForwarded(from end: End, _ input: inout ByteBuffer, _ count: Int, on worker: Worker) {
     input.consume(count)
     noteMoved(from: end, count, worker)
   }
@@ -522,7 +522,7 @@ extension Conversation {
     case .client: perform(session.clientFailed(), worker)
     case .upstream where upstream?.stream.carried.map { $0.wasRefused || $0.abortion != nil } ?? false:
       upstreamStreamEnded(broken: true, worker)
-    case .upstream: perform(session.exchange.upstreamWriteFailed(&worker.workspace, &outputs), worker)
+    case .upstream: perform(session.exchange.upstreamWriteFailed(in: &worker.workspace, to: &outputs), worker)
     }
   }
 

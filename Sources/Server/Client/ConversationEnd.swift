@@ -33,7 +33,7 @@ extension Conversation {
     }
     leaveUpstream(worker)
     search.release(worker)
-    session.exchange.releaseHeld(&worker.workspace)
+    session.exchange.releaseHeld(in: &worker.workspace)
     discountHeld(worker)
     worker.workspace.pool.reclaim(&outputs.toUpstream)
     worker.workspace.pool.reclaim(&outputs.replay)
@@ -114,7 +114,7 @@ extension Conversation {
     search.release(worker)
     giveBackPipes(worker)
     closeBodyFile(worker)
-    session.exchange.releaseHeld(&worker.workspace)
+    session.exchange.releaseHeld(in: &worker.workspace)
     worker.workspace.pool.reclaim(&inputs.fromClient)
     worker.workspace.pool.reclaim(&outputs.toClient)
     worker.workspace.pool.reclaim(&outputs.toUpstream)
@@ -140,7 +140,7 @@ extension Conversation {
   func giveUpHeld(_ worker: Worker) {
     // All of it is in the output already.
     if ending != nil { return displace(worker) }
-    perform(session.exchange.giveUpHeld(&worker.workspace, &outputs), worker)
+    perform(session.exchange.giveUpHeld(in: &worker.workspace, to: &outputs), worker)
     accountHeld(worker)
     settle(worker)
   }
@@ -154,7 +154,7 @@ extension Conversation {
   func shutDown(_ worker: Worker) {
     if flags.contains(.closed) { return }
     if ending == nil {
-      perform(session.shutDown(&worker.workspace, &outputs), worker)
+      perform(session.shutDown(in: &worker.workspace, to: &outputs), worker)
       // Sends as much as the socket accepts at once: there is no later.
       settle(worker)
     }
@@ -164,7 +164,7 @@ extension Conversation {
   /// An operator wants the current exchange to end. false: there is none.
   func cancel(_ worker: Worker) -> Bool {
     guard !flags.contains(.closed), ending == nil, session.isInExchange else { return false }
-    perform(session.cancelled(&worker.workspace, &outputs), worker)
+    perform(session.cancelled(in: &worker.workspace, to: &outputs), worker)
     if !flags.contains(.closed) { settle(worker) }
     return true
   }
@@ -182,7 +182,7 @@ extension Conversation {
 
   /// `denial`: see `denialNow`.
   func endDenied(by denial: String, _ worker: Worker) {
-    perform(session.policyChanged(denial, &worker.workspace, &outputs), worker)
+    perform(session.policyChanged(denial, in: &worker.workspace, to: &outputs), worker)
     if !flags.contains(.closed) { settle(worker) }
   }
 
@@ -232,7 +232,7 @@ extension Conversation {
   func resume(_ tunnel: StoredTunnel, _ worker: Worker) {
     let state = tunnel.state
     session = Session(
-      resuming: state, policy: live.policy, in: worker.rooms, now: worker.now, &worker.workspace, &outputs)
+      resuming: state, policy: live.policy, in: worker.rooms, now: worker.now, in: &worker.workspace, to: &outputs)
     let upstream = tunnel.takeBack(worker)
     take(upstream)
     search.goOn(to: upstream.destination)
@@ -241,7 +241,9 @@ extension Conversation {
     if state.ends.contains(.closesClientWrite) { clientSide.state.insert(.closesWrite) }
     if state.ends.contains(.closesUpstreamWrite) { upstreamSide.state.insert(.closesWrite) }
     session.exchange.beginPace(on: upstream.way.link, owing: outputs.toUpstream.count, now: worker.now)
-    guard worker.register(descriptor, .read, slot), worker.register(upstream.descriptor, .read, upstream.slot) else {
+    guard worker.register(descriptor, .read, slot: slot),
+      worker.register(upstream.descriptor, .read, slot: upstream.slot)
+    else {
       return shutDown(worker)
     }
     flush(to: .client, worker)

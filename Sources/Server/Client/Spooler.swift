@@ -87,8 +87,8 @@ final class Spooler: Sendable {
     case .failure(let fault): return .failed(fault.reason)
     }
     switch step {
-    case .write(let bytes, let offset): return write(bytes, number, offset)
-    case .read(let count, let offset): return read(count, number, offset)
+    case .write(let bytes, let offset): return write(bytes, number, offset: offset)
+    case .read(let count, let offset): return read(count, number, offset: offset)
     }
   }
 
@@ -110,7 +110,7 @@ final class Spooler: Sendable {
     }
   }
 
-  private func write(_ bytes: [UInt8], _ number: Int32, _ offset: UInt64) -> Outcome {
+  private func write(_ bytes: [UInt8], _ number: Int32, offset: UInt64) -> Outcome {
     var done = 0
     while done < bytes.count {
       let count = bytes.withUnsafeBytes {
@@ -123,7 +123,7 @@ final class Spooler: Sendable {
     return .written
   }
 
-  private func read(_ count: Int, _ number: Int32, _ offset: UInt64) -> Outcome {
+  private func read(_ count: Int, _ number: Int32, offset: UInt64) -> Outcome {
     var bytes = [UInt8](repeating: 0, count: count)
     var done = 0
     while done < count {

@@ -43,7 +43,7 @@ extension Exchange {
       worker.shared.notePins(
         success, policy, at: "\(destination.name) port \(destination.port)", seconds: worker.seconds)
       if let found = success.report {
-        report(Problem.Kind(found.kind), Finding(found, of: destination.name), isForgiven: false, worker)
+        report(Problem.Kind(found.kind), Finding(found, of: destination.name), isForgiven: false, on: worker)
       }
       return nil
     case .failure(let failure):
@@ -51,7 +51,7 @@ extension Exchange {
         worker.shared.log.event(
           .warning, "\(tag) \(failure.kind): the certificate in the tunnel to \(destination.name): \(failure.detail)")
       } else {
-        report(Problem.Kind(failure.kind), Finding(failure, of: destination.name), isForgiven: true, worker)
+        report(Problem.Kind(failure.kind), Finding(failure, of: destination.name), isForgiven: true, on: worker)
       }
       return UpstreamFailure(failure, of: destination.name).problem
     }

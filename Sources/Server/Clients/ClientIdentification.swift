@@ -56,7 +56,7 @@ struct KnownClient {
 
   /// `slot`: that of the conversation, which gets the outcome of a look-up as a message.
   mutating func identify(
-    _ connection: Accepted, slot: Int, _ origin: inout RequestOrigin, _ worker: Worker
+    _ connection: Accepted, slot: Int, _ origin: inout RequestOrigin, on worker: Worker
   ) -> Step {
     if isAwaited { return .awaited }
     if facts.contains(.identifiedForNext) {
@@ -64,7 +64,7 @@ struct KnownClient {
       return .known
     }
     switch worker.owners.owner(of: connection, now: worker.now) {
-    case .owner(let key, let inode): return findNames(of: key, inode, slot: slot, &origin, worker)
+    case .owner(let key, let inode): return findNames(of: key, inode, slot: slot, &origin, on: worker)
     case .nobody:
       origin.client = nil
       facts.insert(.identified)
@@ -87,14 +87,14 @@ struct KnownClient {
   /// The names of a client may be known already. If not, they are looked up, and its program with them if there is
   /// time.
   private mutating func findNames(
-    of key: LocalClients.Key, _ inode: UInt32, slot: Int, _ origin: inout RequestOrigin, _ worker: Worker
+    of key: LocalClients.Key, _ inode: UInt32, slot: Int, _ origin: inout RequestOrigin, on worker: Worker
   ) -> Step {
     if claimant == nil { claimant = .user(worker.shared.clients.principal(of: key.userID)) }
     let wantsProgram =
       worker.policy.identity.namesPrograms && !facts.contains(.programSought)
       && (worker.policy.identity.asksForProgram || worker.shared.clients.mayLookForPrograms(now: worker.now))
     if !wantsProgram, let client = worker.shared.clients.find(key, now: worker.now) {
-      take(client, &origin, worker)
+      take(client, &origin, on: worker)
       facts.remove(.identifiedForNext)
       return .known
     }
@@ -122,7 +122,7 @@ struct KnownClient {
 
   /// If a rule asks for something that is in doubt, it is looked up again for the next request. The log uses what is
   /// known.
-  mutating func take(_ client: LocalClient, _ origin: inout RequestOrigin, _ worker: Worker) {
+  mutating func take(_ client: LocalClient, _ origin: inout RequestOrigin, on worker: Worker) {
     origin.client = client
     facts.insert(client.outcome == .known || !worker.asksForClient ? .identified : .identifiedForNext)
   }

@@ -82,8 +82,8 @@ final class HTTP2Endpoint: MultiplexedConnection {
   @exclusivity(unchecked) private var idleSince: Int64
 
   private init(
-    slot: Int, _ stream: ByteStream, _ connection: HTTP2Connection, _ peer: MultiplexedPeer, interest: Interest?,
-    _ worker: Worker
+    slot: Int, _ stream: ByteStream, _ connection: HTTP2Connection, peer: MultiplexedPeer, interest: Interest?,
+    on worker: Worker
   ) {
     self.slot = slot
     self.stream = stream
@@ -103,8 +103,8 @@ final class HTTP2Endpoint: MultiplexedConnection {
   ) -> HTTP2Endpoint? {
     let role: HTTP2Connection.Role = if case .client = peer { .server } else { .client }
     let limits = ConnectionLimits(limits, extendedConnect: takesTunnels)
-    guard let connection = HTTP2Connection(role, limits, worker.messages, now: worker.now) else { return nil }
-    let made = HTTP2Endpoint(slot: slot, stream, connection, peer, interest: interest, worker)
+    guard let connection = HTTP2Connection(role, limits, scratch: worker.messages, now: worker.now) else { return nil }
+    let made = HTTP2Endpoint(slot: slot, stream, connection, peer: peer, interest: interest, on: worker)
     made.mark()
     return made
   }
@@ -189,7 +189,7 @@ final class HTTP2Endpoint: MultiplexedConnection {
   }
 
   private func begin(_ stream: HTTP2Stream, of client: MultiplexedClient) {
-    client.serve(wire, by: self.stream.descriptor, worker) { HTTP2Carrier(stream, of: self, servedBy: $0) }
+    client.serve(wire, by: self.stream.descriptor, on: worker) { HTTP2Carrier(stream, of: self, servedBy: $0) }
   }
 
   private func tell(_ fault: ConnectionFault) {
@@ -267,7 +267,7 @@ final class HTTP2Endpoint: MultiplexedConnection {
     // A peer that has only closed its side would cause events for ever.
     var wanted: Interest = isFull ? [] : .read
     if !output.isEmpty, sending != .heldBack { wanted.insert(.write) }
-    worker.watch(stream, &interest, wanted, slot)
+    worker.watch(stream, &interest, wanted: wanted, slot: slot)
     worker.timers.set(slot, deadline)
   }
 

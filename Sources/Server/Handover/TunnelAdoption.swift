@@ -34,7 +34,7 @@ extension StoredTunnel {
       shared.places.take()
       shared.mailboxes[index % shared.mailboxes.count].post(.tunnel(tunnel))
     }
-    log.event(.info, .counted(tunnels.count, "open tunnel goes on", "open tunnels go on"))
+    log.event(.info, .counted(tunnels.count, "open tunnel goes on", plural: "open tunnels go on"))
   }
 
   /// The tunnel continues in a loop, which has counted its client.
@@ -60,7 +60,7 @@ extension StoredTunnel {
     let candidate = Candidate(
       address: SocketAddress(place.address, port: place.port), path: worker.network.path(to: place.address))
     let line = Line(slot: worker.occupy(.free), candidate, upstream, interest: .read)
-    let upstream = worker.upstreams.adopt(line, destination, by: route, worker)
+    let upstream = worker.upstreams.adopt(line, destination, by: route, on: worker)
     upstream.holdsPlace = holdsPlace
     return upstream
   }

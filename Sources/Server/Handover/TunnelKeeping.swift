@@ -31,7 +31,7 @@ struct TunnelKeeping {
   static func lastWords(_ count: Int) -> String {
     switch count {
     case 0: "stopped"
-    default: "stopped; " + .counted(count, "open tunnel waits with systemd", "open tunnels wait with systemd")
+    default: "stopped; " + .counted(count, "open tunnel waits with systemd", plural: "open tunnels wait with systemd")
     }
   }
 

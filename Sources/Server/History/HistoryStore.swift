@@ -154,7 +154,7 @@ final class HistoryStore {
         var at = 0
         let bytes = batch.bytes.bytes
         while let entry = HistoryEntry(bytes, at: at) {
-          try write(entry, bytes, database)
+          try write(entry, bytes, database: database)
           at = entry.end
         }
         try database.run("COMMIT")
@@ -170,7 +170,7 @@ final class HistoryStore {
     sinceCheckpoint += batch.bytes.count
   }
 
-  private func write(_ entry: HistoryEntry, _ bytes: Span<UInt8>, _ database: Database) throws(DatabaseFault) {
+  private func write(_ entry: HistoryEntry, _ bytes: Span<UInt8>, database: Database) throws(DatabaseFault) {
     let kind = try number(of: bytes.extracting(entry.kind), database)
     let wall = entry.numbers.endedWall
     let slot = Int(truncatingIfNeeded: wall) & (Self.recentMilliseconds - 1)

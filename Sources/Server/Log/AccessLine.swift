@@ -26,14 +26,14 @@ struct AccessLine {
     switch format {
     case .json:
       Self.writeTime(record.times.begunWall, &out)
-      write(record, JSONFacts(writesNulls: false), text.bytes, &out)
+      write(record, JSONFacts(writesNulls: false), text: text.bytes, to: &out)
       out.append("}\n")
     case .text:
       out.appendTimestamp(record.times.begunWall)
       out.append(" ")
-      write(record, TextFacts(), text.bytes, &out)
+      write(record, TextFacts(), text: text.bytes, to: &out)
       out.append("\n")
-    case .journal: writeJournal(record, text.bytes, &out)
+    case .journal: writeJournal(record, text.bytes, to: &out)
     }
   }
 
@@ -43,30 +43,30 @@ struct AccessLine {
     _ record: borrowing ExchangeRecord, _ text: Span<UInt8>, wall: Int64? = nil, to out: inout ByteBuffer
   ) {
     Self.writeTime(wall ?? record.times.begunWall, &out)
-    write(record, JSONFacts(writesNulls: true), text, &out)
+    write(record, JSONFacts(writesNulls: true), text: text, to: &out)
   }
 
   /// The same of an exchange in progress: what has been decided about it.
   func writeBeginning(_ record: borrowing ExchangeRecord, _ text: Span<UInt8>, to out: inout ByteBuffer) {
     Self.writeTime(record.times.begunWall, &out)
     let facts = JSONFacts(writesNulls: true)
-    writeRequest(record, facts, text, &out)
-    writeDecision(record, facts, &out)
+    writeRequest(record, facts, text: text, to: &out)
+    writeDecision(record, facts, to: &out)
   }
 
   /// All members but the time, as values.
   func values(_ record: borrowing ExchangeRecord, _ text: Span<UInt8>) -> [(String, JSONText)] {
     let facts = FactValues()
     var nothing = ByteBuffer()
-    write(record, facts, text, &nothing)
+    write(record, facts, text: text, to: &nothing)
     return facts.members
   }
 
   func valuesOfBeginning(_ record: borrowing ExchangeRecord, _ text: Span<UInt8>) -> [(String, JSONText)] {
     let facts = FactValues()
     var nothing = ByteBuffer()
-    writeRequest(record, facts, text, &nothing)
-    writeDecision(record, facts, &nothing)
+    writeRequest(record, facts, text: text, to: &nothing)
+    writeDecision(record, facts, to: &nothing)
     return facts.members
   }
 
@@ -77,64 +77,65 @@ struct AccessLine {
   }
 
   /// Everything except the time.
-  func write(_ record: borrowing ExchangeRecord, _ facts: some FactWriter, _ text: Span<UInt8>, _ out: inout ByteBuffer)
+  func write(_ record: borrowing ExchangeRecord, _ facts: some FactWriter, text: Span<UInt8>, to out: inout ByteBuffer)
   {
-    writeRequest(record, facts, text, &out)
-    facts.number("status", UInt64(record.answer.status), isBare: true, &out)
-    writeDecision(record, facts, &out)
-    facts.word("outcome", record.outcome.word, &out)
-    facts.word("detail", record.found.finding?.detail, &out)
-    facts.word("expected", record.found.finding?.difference?.expected, &out)
-    facts.word("seen", record.found.finding?.difference?.seen, &out)
-    facts.word("report", record.found.report?.token, &out)
-    facts.word("violation", record.answer.violation?.token, &out)
-    facts.word("serializer", record.answer.serializer, &out)
-    facts.word("mended", record.answer.mended.isEmpty ? nil : record.answer.mended.text, &out)
-    facts.word("route", record.way.route, &out)
-    facts.address("upstream", record.way.upstream.map { SocketAddress($0, port: record.way.upstreamPort) }, &out)
-    facts.wire("upstream_protocol", record.way.upstreamWire, &out)
-    facts.token("cache", record.answer.cache?.rawValue, &out)
-    facts.truth("reused", record.way.isReused, &out)
-    facts.truth("retried", record.way.isRetried, &out)
-    facts.token("assurance", record.way.assurance?.rawValue, &out)
-    facts.word("pins", pins, &out)
-    facts.number("upstream_status", record.answer.upstreamStatus > 0 ? UInt64(record.answer.upstreamStatus) : nil, &out)
-    facts.text("upstream_type", text.extracting(record.text.upstreamType), &out)
-    facts.number("bytes_in", record.traffic.bytesIn, &out)
-    facts.number("bytes_out", record.traffic.bytesOut, &out)
-    facts.milliseconds("name_ms", record.times.nameMicroseconds, &out)
-    facts.milliseconds("connect_ms", record.times.connectMicroseconds, &out)
-    facts.milliseconds("tls_ms", record.times.tlsMicroseconds, &out)
-    facts.milliseconds("first_byte_ms", record.times.firstByteMicroseconds, &out)
-    facts.milliseconds("total_ms", max(0, totalMicroseconds), &out)
+    writeRequest(record, facts, text: text, to: &out)
+    facts.number("status", UInt64(record.answer.status), isBare: true, to: &out)
+    writeDecision(record, facts, to: &out)
+    facts.word("outcome", record.outcome.word, to: &out)
+    facts.word("detail", record.found.finding?.detail, to: &out)
+    facts.word("expected", record.found.finding?.difference?.expected, to: &out)
+    facts.word("seen", record.found.finding?.difference?.seen, to: &out)
+    facts.word("report", record.found.report?.token, to: &out)
+    facts.word("violation", record.answer.violation?.token, to: &out)
+    facts.word("serializer", record.answer.serializer, to: &out)
+    facts.word("mended", record.answer.mended.isEmpty ? nil : record.answer.mended.text, to: &out)
+    facts.word("route", record.way.route, to: &out)
+    facts.address("upstream", record.way.upstream.map { SocketAddress($0, port: record.way.upstreamPort) }, to: &out)
+    facts.wire("upstream_protocol", record.way.upstreamWire, to: &out)
+    facts.token("cache", record.answer.cache?.rawValue, to: &out)
+    facts.truth("reused", record.way.isReused, to: &out)
+    facts.truth("retried", record.way.isRetried, to: &out)
+    facts.token("assurance", record.way.assurance?.rawValue, to: &out)
+    facts.word("pins", pins, to: &out)
+    facts.number(
+      "upstream_status", record.answer.upstreamStatus > 0 ? UInt64(record.answer.upstreamStatus) : nil, to: &out)
+    facts.text("upstream_type", text.extracting(record.text.upstreamType), to: &out)
+    facts.number("bytes_in", record.traffic.bytesIn, to: &out)
+    facts.number("bytes_out", record.traffic.bytesOut, to: &out)
+    facts.milliseconds("name_ms", record.times.nameMicroseconds, to: &out)
+    facts.milliseconds("connect_ms", record.times.connectMicroseconds, to: &out)
+    facts.milliseconds("tls_ms", record.times.tlsMicroseconds, to: &out)
+    facts.milliseconds("first_byte_ms", record.times.firstByteMicroseconds, to: &out)
+    facts.milliseconds("total_ms", max(0, totalMicroseconds), to: &out)
   }
 
   private func writeRequest(
-    _ record: borrowing ExchangeRecord, _ facts: some FactWriter, _ text: Span<UInt8>, _ out: inout ByteBuffer
+    _ record: borrowing ExchangeRecord, _ facts: some FactWriter, text: Span<UInt8>, to out: inout ByteBuffer
   ) {
-    facts.reference("ref", record.reference, &out)
-    facts.address("client", client, isBare: true, &out)
-    facts.text("method", text.extracting(record.text.method), isBare: true, &out)
-    facts.text("target", text.extracting(record.text.target), isBare: true, &out)
+    facts.reference("ref", record.reference, to: &out)
+    facts.address("client", client, isBare: true, to: &out)
+    facts.text("method", text.extracting(record.text.method), isBare: true, to: &out)
+    facts.text("target", text.extracting(record.text.target), isBare: true, to: &out)
   }
 
   private func writeDecision(
-    _ record: borrowing ExchangeRecord, _ facts: some FactWriter, _ out: inout ByteBuffer
+    _ record: borrowing ExchangeRecord, _ facts: some FactWriter, to out: inout ByteBuffer
   ) {
-    facts.wire("protocol", record.sender.wire, &out)
+    facts.wire("protocol", record.sender.wire, to: &out)
     if let client = record.sender.client, client.user == nil {
-      facts.word("user", "\(client.userID)", &out)
+      facts.word("user", "\(client.userID)", to: &out)
     } else {
-      facts.word("user", record.sender.client?.user, &out)
+      facts.word("user", record.sender.client?.user, to: &out)
     }
-    facts.word("unit", record.sender.client?.unit, &out)
-    facts.word("program", record.sender.program, &out)
-    facts.word("proxy_user", record.sender.proxyUser, &out)
-    facts.word("rule", rule, &out)
-    facts.word("place", place, &out)
-    facts.token("decision", record.ruled.decision?.verdict.rawValue, &out)
-    facts.token("reason", record.ruled.decision?.reason.rawValue, &out)
-    facts.word("answered_by", record.ruled.answeredBy, &out)
+    facts.word("unit", record.sender.client?.unit, to: &out)
+    facts.word("program", record.sender.program, to: &out)
+    facts.word("proxy_user", record.sender.proxyUser, to: &out)
+    facts.word("rule", rule, to: &out)
+    facts.word("place", place, to: &out)
+    facts.token("decision", record.ruled.decision?.verdict.rawValue, to: &out)
+    facts.token("reason", record.ruled.decision?.reason.rawValue, to: &out)
+    facts.word("answered_by", record.ruled.answeredBy, to: &out)
   }
 }
 

@@ -35,14 +35,14 @@ extension Exchange {
   // MARK: While it lasts
 
   /// Reports what a rule or a pin set that only reports would have refused.
-  mutating func report(_ kind: Problem.Kind, _ finding: Finding, isForgiven: Bool, _ worker: Worker) {
+  mutating func report(_ kind: Problem.Kind, _ finding: Finding, isForgiven: Bool, on worker: Worker) {
     noteReport(kind, finding, isForgiven: isForgiven)
     if kind == .pinMismatch { tellOfPins(finding.detail, worker) }
     worker.shared.log.event(.warning, "\(tag) would be refused: \(finding.detail)")
   }
 
   /// Logs that another route is tried: the line of the exchange will be about that route alone.
-  func tellOfFallBack(_ route: String, _ failure: UpstreamFailure, _ worker: Worker) {
+  func tellOfFallBack(_ route: String, _ failure: UpstreamFailure, on worker: Worker) {
     let problem = failure.problem
     worker.shared.log.event(.warning, "\(tag) route '\(route)' failed, the next is tried: \(problem.detail)")
     if problem.kind == .pinMismatch { tellOfPins(problem.detail, worker) }
@@ -62,7 +62,7 @@ extension Exchange {
   }
 
   /// Logs and emits that a request is held until a path appears.
-  func tellOfWait(_ state: WaitState, _ host: String, reason: String, milliseconds: Int64, _ worker: Worker) {
+  func tellOfWait(_ state: WaitState, _ host: String, reason: String, milliseconds: Int64, on worker: Worker) {
     if state == .began {
       worker.shared.waitingRequests.add(1, ordering: .relaxed)
       worker.shared.log.event(.info, "\(tag) waits for the network: \(reason)")

@@ -9,39 +9,39 @@ import Transport
 
 /// Writes one fact after the other. `isBare`: a person understands it without its name.
 protocol FactWriter {
-  func reference(_ name: StaticString, _ value: Reference, _ out: inout ByteBuffer)
-  func address(_ name: StaticString, _ value: SocketAddress?, isBare: Bool, _ out: inout ByteBuffer)
+  func reference(_ name: StaticString, _ value: Reference, to out: inout ByteBuffer)
+  func address(_ name: StaticString, _ value: SocketAddress?, isBare: Bool, to out: inout ByteBuffer)
   /// Bytes of a message, printable ASCII because it was parsed; empty: there are none.
-  func text(_ name: StaticString, _ value: Span<UInt8>, isBare: Bool, _ out: inout ByteBuffer)
-  func word(_ name: StaticString, _ value: String?, _ out: inout ByteBuffer)
+  func text(_ name: StaticString, _ value: Span<UInt8>, isBare: Bool, to out: inout ByteBuffer)
+  func word(_ name: StaticString, _ value: String?, to out: inout ByteBuffer)
   /// A word that needs no escapes.
-  func word(_ name: StaticString, _ value: StaticString?, _ out: inout ByteBuffer)
+  func word(_ name: StaticString, _ value: StaticString?, to out: inout ByteBuffer)
   /// The same, where the word is a raw value.
-  func token(_ name: StaticString, _ value: String?, _ out: inout ByteBuffer)
-  func wire(_ name: StaticString, _ value: HTTPProtocol?, _ out: inout ByteBuffer)
-  func number(_ name: StaticString, _ value: UInt64?, isBare: Bool, _ out: inout ByteBuffer)
+  func token(_ name: StaticString, _ value: String?, to out: inout ByteBuffer)
+  func wire(_ name: StaticString, _ value: HTTPProtocol?, to out: inout ByteBuffer)
+  func number(_ name: StaticString, _ value: UInt64?, isBare: Bool, to out: inout ByteBuffer)
   /// How long something took, in microseconds, as milliseconds with three places; negative: it did not happen.
-  func milliseconds(_ name: StaticString, _ microseconds: Int64, _ out: inout ByteBuffer)
-  func truth(_ name: StaticString, _ value: Bool, _ out: inout ByteBuffer)
+  func milliseconds(_ name: StaticString, _ microseconds: Int64, to out: inout ByteBuffer)
+  func truth(_ name: StaticString, _ value: Bool, to out: inout ByteBuffer)
 }
 
 extension FactWriter {
-  func token(_ name: StaticString, _ value: String?, _ out: inout ByteBuffer) { word(name, value, &out) }
+  func token(_ name: StaticString, _ value: String?, to out: inout ByteBuffer) { word(name, value, to: &out) }
 
-  func wire(_ name: StaticString, _ value: HTTPProtocol?, _ out: inout ByteBuffer) {
-    token(name, value?.rawValue, &out)
+  func wire(_ name: StaticString, _ value: HTTPProtocol?, to out: inout ByteBuffer) {
+    token(name, value?.rawValue, to: &out)
   }
 
-  func address(_ name: StaticString, _ value: SocketAddress?, _ out: inout ByteBuffer) {
-    address(name, value, isBare: false, &out)
+  func address(_ name: StaticString, _ value: SocketAddress?, to out: inout ByteBuffer) {
+    address(name, value, isBare: false, to: &out)
   }
 
-  func text(_ name: StaticString, _ value: Span<UInt8>, _ out: inout ByteBuffer) {
-    text(name, value, isBare: false, &out)
+  func text(_ name: StaticString, _ value: Span<UInt8>, to out: inout ByteBuffer) {
+    text(name, value, isBare: false, to: &out)
   }
 
-  func number(_ name: StaticString, _ value: UInt64?, _ out: inout ByteBuffer) {
-    number(name, value, isBare: false, &out)
+  func number(_ name: StaticString, _ value: UInt64?, to out: inout ByteBuffer) {
+    number(name, value, isBare: false, to: &out)
   }
 }
 
@@ -61,14 +61,14 @@ struct JSONFacts: FactWriter {
     out.append("null")
   }
 
-  func reference(_ name: StaticString, _ value: Reference, _ out: inout ByteBuffer) {
+  func reference(_ name: StaticString, _ value: Reference, to out: inout ByteBuffer) {
     begin(name, &out)
     out.append(0x22)
     value.write(to: &out)
     out.append(0x22)
   }
 
-  func address(_ name: StaticString, _ value: SocketAddress?, isBare: Bool, _ out: inout ByteBuffer) {
+  func address(_ name: StaticString, _ value: SocketAddress?, isBare: Bool, to out: inout ByteBuffer) {
     guard let value else { return absent(name, &out) }
     begin(name, &out)
     out.append(0x22)
@@ -76,19 +76,19 @@ struct JSONFacts: FactWriter {
     out.append(0x22)
   }
 
-  func text(_ name: StaticString, _ value: Span<UInt8>, isBare: Bool, _ out: inout ByteBuffer) {
+  func text(_ name: StaticString, _ value: Span<UInt8>, isBare: Bool, to out: inout ByteBuffer) {
     if value.isEmpty { return absent(name, &out) }
     begin(name, &out)
     out.append(json: value)
   }
 
-  func word(_ name: StaticString, _ value: String?, _ out: inout ByteBuffer) {
+  func word(_ name: StaticString, _ value: String?, to out: inout ByteBuffer) {
     guard let value else { return absent(name, &out) }
     begin(name, &out)
     out.append(json: value)
   }
 
-  func word(_ name: StaticString, _ value: StaticString?, _ out: inout ByteBuffer) {
+  func word(_ name: StaticString, _ value: StaticString?, to out: inout ByteBuffer) {
     guard let value else { return absent(name, &out) }
     begin(name, &out)
     out.append(0x22)
@@ -96,7 +96,7 @@ struct JSONFacts: FactWriter {
     out.append(0x22)
   }
 
-  func token(_ name: StaticString, _ value: String?, _ out: inout ByteBuffer) {
+  func token(_ name: StaticString, _ value: String?, to out: inout ByteBuffer) {
     guard let value else { return absent(name, &out) }
     begin(name, &out)
     out.append(0x22)
@@ -104,19 +104,19 @@ struct JSONFacts: FactWriter {
     out.append(0x22)
   }
 
-  func number(_ name: StaticString, _ value: UInt64?, isBare: Bool, _ out: inout ByteBuffer) {
+  func number(_ name: StaticString, _ value: UInt64?, isBare: Bool, to out: inout ByteBuffer) {
     guard let value else { return absent(name, &out) }
     begin(name, &out)
     out.append(decimal: value)
   }
 
-  func milliseconds(_ name: StaticString, _ microseconds: Int64, _ out: inout ByteBuffer) {
+  func milliseconds(_ name: StaticString, _ microseconds: Int64, to out: inout ByteBuffer) {
     if microseconds < 0 { return absent(name, &out) }
     begin(name, &out)
     out.append(thousandths: UInt64(microseconds))
   }
 
-  func truth(_ name: StaticString, _ value: Bool, _ out: inout ByteBuffer) {
+  func truth(_ name: StaticString, _ value: Bool, to out: inout ByteBuffer) {
     begin(name, &out)
     out.append(value ? "true" : "false")
   }
@@ -128,31 +128,31 @@ final class FactValues: FactWriter {
 
   private func add(_ name: StaticString, _ value: JSONText?) { members.append((name.description, value ?? .null)) }
 
-  func reference(_ name: StaticString, _ value: Reference, _ out: inout ByteBuffer) { add(name, .string(value.text)) }
+  func reference(_ name: StaticString, _ value: Reference, to out: inout ByteBuffer) { add(name, .string(value.text)) }
 
-  func address(_ name: StaticString, _ value: SocketAddress?, isBare: Bool, _ out: inout ByteBuffer) {
+  func address(_ name: StaticString, _ value: SocketAddress?, isBare: Bool, to out: inout ByteBuffer) {
     add(name, value.map { .string(AdminResources.text($0)) })
   }
 
-  func text(_ name: StaticString, _ value: Span<UInt8>, isBare: Bool, _ out: inout ByteBuffer) {
+  func text(_ name: StaticString, _ value: Span<UInt8>, isBare: Bool, to out: inout ByteBuffer) {
     add(name, value.isEmpty ? nil : .string(value.asciiString))
   }
 
-  func word(_ name: StaticString, _ value: String?, _ out: inout ByteBuffer) { add(name, value.map { .string($0) }) }
+  func word(_ name: StaticString, _ value: String?, to out: inout ByteBuffer) { add(name, value.map { .string($0) }) }
 
-  func word(_ name: StaticString, _ value: StaticString?, _ out: inout ByteBuffer) {
+  func word(_ name: StaticString, _ value: StaticString?, to out: inout ByteBuffer) {
     add(name, value.map { .string($0.description) })
   }
 
-  func number(_ name: StaticString, _ value: UInt64?, isBare: Bool, _ out: inout ByteBuffer) {
+  func number(_ name: StaticString, _ value: UInt64?, isBare: Bool, to out: inout ByteBuffer) {
     add(name, value.map { .number(Int(clamping: $0)) })
   }
 
-  func milliseconds(_ name: StaticString, _ microseconds: Int64, _ out: inout ByteBuffer) {
+  func milliseconds(_ name: StaticString, _ microseconds: Int64, to out: inout ByteBuffer) {
     add(name, microseconds < 0 ? nil : .thousandths(microseconds))
   }
 
-  func truth(_ name: StaticString, _ value: Bool, _ out: inout ByteBuffer) { add(name, .boolean(value)) }
+  func truth(_ name: StaticString, _ value: Bool, to out: inout ByteBuffer) { add(name, .boolean(value)) }
 }
 
 /// `name=value` after a space, except that the reference comes first, and missing values are left out. A value that has
@@ -165,22 +165,22 @@ struct TextFacts: FactWriter {
     out.append("=")
   }
 
-  func reference(_ name: StaticString, _ value: Reference, _ out: inout ByteBuffer) {
+  func reference(_ name: StaticString, _ value: Reference, to out: inout ByteBuffer) {
     value.write(to: &out)
   }
 
   /// A person assumes HTTP/1.1.
-  func wire(_ name: StaticString, _ value: HTTPProtocol?, _ out: inout ByteBuffer) {
-    if let value, value != .http11 { token(name, value.rawValue, &out) }
+  func wire(_ name: StaticString, _ value: HTTPProtocol?, to out: inout ByteBuffer) {
+    if let value, value != .http11 { token(name, value.rawValue, to: &out) }
   }
 
-  func address(_ name: StaticString, _ value: SocketAddress?, isBare: Bool, _ out: inout ByteBuffer) {
+  func address(_ name: StaticString, _ value: SocketAddress?, isBare: Bool, to out: inout ByteBuffer) {
     guard let value else { return }
     begin(name, isBare: isBare, &out)
     out.append(value)
   }
 
-  func text(_ name: StaticString, _ value: Span<UInt8>, isBare: Bool, _ out: inout ByteBuffer) {
+  func text(_ name: StaticString, _ value: Span<UInt8>, isBare: Bool, to out: inout ByteBuffer) {
     if value.isEmpty {
       if isBare { out.append(" -") }
       return
@@ -190,32 +190,32 @@ struct TextFacts: FactWriter {
     if isBare || value.isPlainWord { out.append(value) } else { out.append(json: value) }
   }
 
-  func word(_ name: StaticString, _ value: String?, _ out: inout ByteBuffer) {
+  func word(_ name: StaticString, _ value: String?, to out: inout ByteBuffer) {
     guard let value else { return }
     begin(name, &out)
     let bytes = value.utf8.span
     if bytes.isPlainWord { out.append(bytes) } else { out.append(json: value) }
   }
 
-  func word(_ name: StaticString, _ value: StaticString?, _ out: inout ByteBuffer) {
+  func word(_ name: StaticString, _ value: StaticString?, to out: inout ByteBuffer) {
     guard let value else { return }
     begin(name, &out)
     out.append(value)
   }
 
-  func number(_ name: StaticString, _ value: UInt64?, isBare: Bool, _ out: inout ByteBuffer) {
+  func number(_ name: StaticString, _ value: UInt64?, isBare: Bool, to out: inout ByteBuffer) {
     guard let value else { return }
     begin(name, isBare: isBare, &out)
     out.append(decimal: value)
   }
 
-  func milliseconds(_ name: StaticString, _ microseconds: Int64, _ out: inout ByteBuffer) {
+  func milliseconds(_ name: StaticString, _ microseconds: Int64, to out: inout ByteBuffer) {
     if microseconds < 0 { return }
     begin(name, &out)
     out.append(thousandths: UInt64(microseconds))
   }
 
-  func truth(_ name: StaticString, _ value: Bool, _ out: inout ByteBuffer) {
+  func truth(_ name: StaticString, _ value: Bool, to out: inout ByteBuffer) {
     if !value { return }
     out.append(" ")
     out.append(name)
@@ -232,55 +232,55 @@ struct JournalFacts: FactWriter {
     out.append("=")
   }
 
-  func reference(_ name: StaticString, _ value: Reference, _ out: inout ByteBuffer) {
+  func reference(_ name: StaticString, _ value: Reference, to out: inout ByteBuffer) {
     begin(name, &out)
     value.write(to: &out)
     out.append("\n")
   }
 
-  func address(_ name: StaticString, _ value: SocketAddress?, isBare: Bool, _ out: inout ByteBuffer) {
+  func address(_ name: StaticString, _ value: SocketAddress?, isBare: Bool, to out: inout ByteBuffer) {
     guard let value else { return }
     begin(name, &out)
     out.append(value)
     out.append("\n")
   }
 
-  func text(_ name: StaticString, _ value: Span<UInt8>, isBare: Bool, _ out: inout ByteBuffer) {
+  func text(_ name: StaticString, _ value: Span<UInt8>, isBare: Bool, to out: inout ByteBuffer) {
     if value.isEmpty { return }
     begin(name, &out)
     for index in 0..<value.count { out.append(value[index] < 0x20 ? 0x20 : value[index]) }
     out.append("\n")
   }
 
-  func word(_ name: StaticString, _ value: String?, _ out: inout ByteBuffer) {
+  func word(_ name: StaticString, _ value: String?, to out: inout ByteBuffer) {
     guard let value else { return }
     begin(name, &out)
     out.append(printable: value)
     out.append("\n")
   }
 
-  func word(_ name: StaticString, _ value: StaticString?, _ out: inout ByteBuffer) {
+  func word(_ name: StaticString, _ value: StaticString?, to out: inout ByteBuffer) {
     guard let value else { return }
     begin(name, &out)
     out.append(value)
     out.append("\n")
   }
 
-  func number(_ name: StaticString, _ value: UInt64?, isBare: Bool, _ out: inout ByteBuffer) {
+  func number(_ name: StaticString, _ value: UInt64?, isBare: Bool, to out: inout ByteBuffer) {
     guard let value else { return }
     begin(name, &out)
     out.append(decimal: value)
     out.append("\n")
   }
 
-  func milliseconds(_ name: StaticString, _ microseconds: Int64, _ out: inout ByteBuffer) {
+  func milliseconds(_ name: StaticString, _ microseconds: Int64, to out: inout ByteBuffer) {
     if microseconds < 0 { return }
     begin(name, &out)
     out.append(thousandths: UInt64(microseconds))
     out.append("\n")
   }
 
-  func truth(_ name: StaticString, _ value: Bool, _ out: inout ByteBuffer) {
+  func truth(_ name: StaticString, _ value: Bool, to out: inout ByteBuffer) {
     if !value { return }
     begin(name, &out)
     out.append("true\n")

@@ -71,13 +71,13 @@ extension ByteBuffer {
 
 extension AccessLine {
   /// The line of the text form, then the fields that requests are searched by.
-  func writeJournal(_ record: borrowing ExchangeRecord, _ text: Span<UInt8>, _ out: inout ByteBuffer) {
+  func writeJournal(_ record: borrowing ExchangeRecord, _ text: Span<UInt8>, to out: inout ByteBuffer) {
     out.append("MESSAGE=")
-    write(record, TextFacts(), text, &out)
+    write(record, TextFacts(), text: text, to: &out)
     out.append("\nPRIORITY=")
     out.append(Self.priority(of: record).digit)
     out.append("\n")
-    write(record, JournalFacts(), text, &out)
+    write(record, JournalFacts(), text: text, to: &out)
     writeHost(text.extracting(record.text.target), &out)
     out.append("\n")
   }

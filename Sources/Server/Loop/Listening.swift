@@ -16,7 +16,7 @@ struct Listening {
   init(_ listeners: [Listener], in slots: inout Slots) {
     self.listeners = listeners.map { (slots.occupy(.listener($0)), $0) }
     pauseSlot = slots.occupy(.acceptPause)
-    for (slot, listener) in self.listeners { _ = slots.register(listener.descriptor, listener.interest, slot) }
+    for (slot, listener) in self.listeners { _ = slots.register(listener.descriptor, listener.interest, slot: slot) }
   }
 
   /// Watches no listener until `resume`.
@@ -32,7 +32,7 @@ struct Listening {
     guard isPaused else { return }
     isPaused = false
     timers.clear(pauseSlot)
-    for (slot, listener) in listeners { _ = slots.register(listener.descriptor, listener.interest, slot) }
+    for (slot, listener) in listeners { _ = slots.register(listener.descriptor, listener.interest, slot: slot) }
   }
 
   /// No connection is accepted from here on, except those that a listener already has. Their slots are free.

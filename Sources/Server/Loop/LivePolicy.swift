@@ -79,7 +79,7 @@ final class LivePolicy: Sendable {
   private let reporting: [DigestKey: OriginSecurity]
 
   fileprivate init(
-    _ policy: Policy, _ interception: Interception?, _ cache: SharedCache?, enforced: [DigestKey: OriginSecurity],
+    _ policy: Policy, _ interception: Interception?, cache: SharedCache?, enforced: [DigestKey: OriginSecurity],
     reporting: [DigestKey: OriginSecurity]
   ) {
     self.policy = policy
@@ -124,7 +124,7 @@ struct LivePolicyMaker {
       }
     }
     return interception(loaded.authority).map { interception in
-      let live = LivePolicy(policy, interception, cache(policy), enforced: enforced, reporting: reporting)
+      let live = LivePolicy(policy, interception, cache: cache(policy), enforced: enforced, reporting: reporting)
       current = live
       return live
     }

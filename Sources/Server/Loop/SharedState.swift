@@ -132,7 +132,7 @@ final class SharedState: Sendable {
     history = HistoryWriter(log)
     let mailboxes = (0..<workers).map { _ in Mailbox<WorkerMessage>() }
     self.mailboxes = mailboxes
-    desk = OperatorDesk(mailboxes, log, events)
+    desk = OperatorDesk(mailboxes, log, events: events)
     dealing = Locked(.to(worker: 0))
     quota = SharedQuota(limit: limits.connectionsPerHost, share: limits.share) { granted in
       let waiter = granted.waiter

@@ -77,19 +77,19 @@ struct Slots: ~Copyable {
     return generations[slot] == UInt32(readiness.data >> 32) ? slot : nil
   }
 
-  func register(_ descriptor: Descriptor, _ interest: Interest, _ slot: Int) -> Bool {
+  func register(_ descriptor: Descriptor, _ interest: Interest, slot: Int) -> Bool {
     poller.add(descriptor, interest, data: token(slot))
   }
 
   func unregister(_ descriptor: Descriptor) { poller.remove(descriptor) }
 
   /// Changes the registration from `current` to `wanted`; nil means none.
-  func update(_ descriptor: Descriptor, _ current: inout Interest?, _ wanted: Interest?, _ slot: Int) {
+  func update(_ descriptor: Descriptor, _ current: inout Interest?, wanted: Interest?, slot: Int) {
     if current == wanted { return }
     switch (current, wanted) {
     case (nil, let wanted?):
       // Without memory for it, nothing is registered, and the timers end whatever waits for it.
-      guard register(descriptor, wanted, slot) else { return }
+      guard register(descriptor, wanted, slot: slot) else { return }
     case (_, nil): poller.remove(descriptor)
     case (_, let wanted?): poller.modify(descriptor, wanted, data: token(slot))
     }

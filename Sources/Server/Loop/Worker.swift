@@ -97,7 +97,7 @@ final class Worker {
     var slots = Slots(poller)
     listening = Listening(listeners, in: &slots)
     let mailbox = slots.occupy(.mailbox)
-    _ = slots.register(shared.mailboxes[index].descriptor, .read, mailbox)
+    _ = slots.register(shared.mailboxes[index].descriptor, .read, slot: mailbox)
     self.slots = slots
     displacement = Displacement(live.policy.configuration.limits)
     owners = ClientOwners(shared.clients, log: shared.log)
@@ -222,11 +222,11 @@ final class Worker {
         statistics.note(answer)
         slots.connector(slot, generation)?.resolved(answer, self)
       case .identified(let slot, let generation, let lookUp, let client, let program):
-        slots.client(slot, generation)?.identified(client, program, by: lookUp, self)
+        slots.client(slot, generation)?.identified(client, program, by: lookUp, on: self)
       case .token(let slot, let generation, let request, let outcome):
         slots.connector(slot, generation)?.tokenMade(outcome, for: request, self)
       case .spooled(let slot, let generation, let file, let outcome):
-        slots.client(slot, generation)?.spooled(file, outcome, self)
+        slots.client(slot, generation)?.spooled(file, outcome, on: self)
       case .network(let change): network.take(change, self)
       case .yieldClient(let identity): displacement.displaceIdlest(of: identity, self)
       case .yieldHeldBody(let identity): displacement.displaceHolder(identity, self)
@@ -252,7 +252,7 @@ final class Worker {
       case .deserted(let slot, let generation):
         slots.client(slot, generation)?.deserted(self)
       case .flightEnded(let slot, let generation, let flight, let outcome):
-        slots.client(slot, generation)?.flightEnded(flight, outcome, self)
+        slots.client(slot, generation)?.flightEnded(flight, outcome, on: self)
         // By now the client reads it, or never will.
         outcome.release(
           Content.Reader(worker: index, slot: slot, generation: generation), shared.mailboxes)
@@ -264,7 +264,7 @@ final class Worker {
       case .accepted(let connection): welcome(connection)
       case .temporary(let rules): workspace.temporary = rules
       case .operatorAnswered(let waiter, let verdict, let name):
-        slots.client(waiter.slot, waiter.generation)?.operatorAnswered(waiter, verdict, by: name, self)
+        slots.client(waiter.slot, waiter.generation)?.operatorAnswered(waiter, verdict, by: name, on: self)
       case .ping: shared.reports.post(.answeredPing(worker: index))
       case .tunnel(let tunnel):
         clients += 1
@@ -344,18 +344,18 @@ final class Worker {
 
   func generation(_ slot: Int) -> UInt32 { slots.generation(slot) }
 
-  func register(_ descriptor: Descriptor, _ interest: Interest, _ slot: Int) -> Bool {
-    slots.register(descriptor, interest, slot)
+  func register(_ descriptor: Descriptor, _ interest: Interest, slot: Int) -> Bool {
+    slots.register(descriptor, interest, slot: slot)
   }
 
   /// Changes the registration from `current` to `wanted`; nil means none.
-  func update(_ descriptor: Descriptor, _ current: inout Interest?, _ wanted: Interest?, _ slot: Int) {
-    slots.update(descriptor, &current, wanted, slot)
+  func update(_ descriptor: Descriptor, _ current: inout Interest?, wanted: Interest?, slot: Int) {
+    slots.update(descriptor, &current, wanted: wanted, slot: slot)
   }
 
   /// The same for a stream, which another connection may carry.
-  func watch(_ stream: ByteStream, _ current: inout Interest?, _ wanted: Interest?, _ slot: Int) {
-    guard let carried = stream.carried else { return update(stream.descriptor, &current, wanted, slot) }
+  func watch(_ stream: ByteStream, _ current: inout Interest?, wanted: Interest?, slot: Int) {
+    guard let carried = stream.carried else { return update(stream.descriptor, &current, wanted: wanted, slot: slot) }
     carried.watch(wanted)
     current = wanted
   }
@@ -403,7 +403,7 @@ final class Worker {
     let conversation = Conversation(slot: slot, connection, of: KnownClient(identity), self)
     reoccupy(slot, .client(conversation))
     admission.count(conversation, self)
-    guard register(connection.descriptor, .read, slot) else {
+    guard register(connection.descriptor, .read, slot: slot) else {
       conversation.close(self)
       return
     }

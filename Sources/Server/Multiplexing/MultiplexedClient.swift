@@ -28,7 +28,7 @@ final class MultiplexedClient {
 
   /// The client has opened a stream on its connection. `makeStream`: for the occupant of a slot.
   func serve(
-    _ wire: HTTPProtocol, by connection: Descriptor, _ worker: Worker, _ makeStream: (Int) -> any CarriedStream
+    _ wire: HTTPProtocol, by connection: Descriptor, on worker: Worker, _ makeStream: (Int) -> any CarriedStream
   ) {
     let slot = worker.occupy(.free)
     let carrier = makeStream(slot)

@@ -28,7 +28,7 @@ extension UpstreamPool {
   /// such a connection.
   func takeStream(
     _ destination: Destination, rule: Int?, allowsCellular: Bool, for conversation: Conversation, mayWait: Bool,
-    _ policy: Policy, _ worker: Worker
+    _ policy: Policy, on worker: Worker
   ) -> Upstream? {
     let found = connection(
       to: destination, rule: rule, allowsCellular: allowsCellular,

@@ -49,7 +49,7 @@ final class NetworkMonitor: Sendable {
       fault = nil
       let mailbox = self.mailbox
       startThread(named: "network") {
-        MonitorLoop(sockets, mailbox, named: named, state, publish).run()
+        MonitorLoop(sockets, mailbox, named: named, state: state, publish: publish).run()
       }
     }
   }
@@ -215,7 +215,7 @@ private final class MonitorLoop {
 
   init(
     _ sockets: MonitorSockets, _ mailbox: Mailbox<NetworkMonitor.Message>, named: [String: ReachabilityStatus],
-    _ state: NetworkState, _ publish: @escaping @Sendable (NetworkMonitor.Change) -> Void
+    state: NetworkState, publish: @escaping @Sendable (NetworkMonitor.Change) -> Void
   ) {
     self.sockets = sockets
     self.mailbox = mailbox

@@ -80,7 +80,7 @@ struct NetworkPaths: ~Copyable {
     }
     let key = Key(address: address, interface: index)
     if let known = paths[key] { return known }
-    let found = ask(address, index, view.state)
+    let found = ask(address, index, state: view.state)
     if paths.count >= Self.mostPaths { paths.removeAll(keepingCapacity: true) }
     paths[key] = found
     return found
@@ -99,7 +99,7 @@ struct NetworkPaths: ~Copyable {
   }
 
   /// Takes a few microseconds: the kernel answers before the sending returns.
-  private mutating func ask(_ address: IPAddress, _ interface: Int32?, _ state: NetworkState) -> NetworkPath {
+  private mutating func ask(_ address: IPAddress, _ interface: Int32?, state: NetworkState) -> NetworkPath {
     guard let found = answer(for: address, interface) else { return .unknown }
     let status = state.status(of: found)
     if case .by(let index, _, _) = found { return NetworkPath(status: status, interface: index) }

@@ -279,14 +279,14 @@ public final class Daemon: AdminHost {
         drained += 1
         service.workerLeft(worker)
         if keeping?.workerLeft(worker) ?? false { shared.handOver() }
-        admin?.workerLeft(worker, statistics, poller)
+        admin?.workerLeft(worker, statistics, poller: poller)
       case .answeredPing(let worker): service.workerAnswered(worker)
       case .tookPolicy: notePolicyTaken()
       case .answered(let worker, let answer, let inquiry):
-        admin?.answered(worker, answer, inquiry: inquiry, poller)
+        admin?.answered(worker, answer, inquiry: inquiry, poller: poller)
       case .sawExpiringCertificate: warnOfPins()
       case .networkChanged(let change): take(change)
-      case .lookedUp(let host, let answer, let inquiry): lookedUp(host, answer, inquiry: inquiry, poller)
+      case .lookedUp(let host, let answer, let inquiry): lookedUp(host, answer, inquiry: inquiry, poller: poller)
       case .onlyTunnels(let worker, let tunnels):
         if keeping?.onlyTunnels(worker: worker, tunnels) ?? false { shared.handOver() }
       case .handedOver(let tunnels): handedOver += tunnels
@@ -375,7 +375,7 @@ public final class Daemon: AdminHost {
   }
 
   /// The look-up of a host's name has ended.
-  private func lookedUp(_ host: String, _ answer: NameAnswer, inquiry: UInt64, _ poller: borrowing Poller) {
+  private func lookedUp(_ host: String, _ answer: NameAnswer, inquiry: UInt64, poller: borrowing Poller) {
     guard var report = reachability(of: nil, inquiry: inquiry) else { return }
     report.destination = hosts.destination(host, answer)
     admin?.answered(report, inquiry: inquiry, poller)
@@ -402,7 +402,7 @@ public final class Daemon: AdminHost {
     var warnings: [String] = []
     switch prepare(&warnings) {
     case .success(let (policy, live)):
-      put(policy, live, &warnings)
+      put(policy, live, warnings: &warnings)
       fault = nil
       service.reloaded(rules: policy.rules.count)
     case .failure(let found):
@@ -448,7 +448,7 @@ public final class Daemon: AdminHost {
     }
   }
 
-  private func put(_ policy: Policy, _ live: LivePolicy, _ warnings: inout [String]) {
+  private func put(_ policy: Policy, _ live: LivePolicy, warnings: inout [String]) {
     // What runs, whatever was read since then.
     let old = settings.policy.configuration
     let new = policy.configuration

@@ -180,7 +180,7 @@ struct ConnectionRace {
     case .success(let outgoing):
       let slot = worker.occupy(.attempt(connector))
       let interest: Interest = outgoing.isConnected ? .read : .write
-      guard worker.register(outgoing.descriptor, interest, slot) else {
+      guard worker.register(outgoing.descriptor, interest, slot: slot) else {
         outgoing.descriptor.close()
         worker.vacate(slot)
         lastError = SystemError.noMemory

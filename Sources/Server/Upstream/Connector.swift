@@ -98,7 +98,7 @@ final class Connector {
   /// `fresh`: no kept connection may be used.
   init(
     _ destination: Destination, by routes: [RouteState], for conversation: Conversation, rule: Int?, fresh: Bool,
-    isTunnel: Bool, verifying verification: OriginSecurity?, _ policy: Policy, _ worker: Worker
+    isTunnel: Bool, verifying verification: OriginSecurity?, _ policy: Policy, on worker: Worker
   ) {
     let request = rule.map { policy.rules[$0].request } ?? policy.defaultRequest
     codePoint = request.serviceType.codePoint
@@ -163,7 +163,7 @@ final class Connector {
   }
 
   /// The current route cannot be used.
-  func routeFailed(_ failure: UpstreamFailure, _ cause: Cause, _ worker: Worker) {
+  func routeFailed(_ failure: UpstreamFailure, _ cause: Cause, on worker: Worker) {
     guard conversation != nil else { return }
     leaveRoute(worker)
     settlings = 0
@@ -181,7 +181,7 @@ final class Connector {
     case .failed, .dead, .silent: verdict = .tried
     }
     if verdict != .final { noteOut(cause, worker) }
-    if verdict == .tried, choice.hasNext { conversation?.tellOfFallBack(route.route.name, failure, worker) }
+    if verdict == .tried, choice.hasNext { conversation?.tellOfFallBack(route.route.name, failure, on: worker) }
     follow(choice.failed(failure, verdict, now: worker.now), worker)
   }
 
@@ -233,7 +233,7 @@ final class Connector {
       case .resumed: "Route '\(route.route.name)' can be taken."
       case .left: "The client left."
       }
-    conversation?.tellOfWait(state, destination.name, reason: reason, milliseconds: waited, worker)
+    conversation?.tellOfWait(state, destination.name, reason: reason, milliseconds: waited, on: worker)
   }
 
   /// The client has ended its side. It may only have nothing more to send; then it gets an answer. But its request must
@@ -260,7 +260,7 @@ final class Connector {
         .probing(let line?, _, _):
         if worker.network.hasLost(line.stream.descriptor) {
           let detail = "\(place): the address it was reached from is gone."
-          routeFailed(UpstreamFailure(.connectionFailed, detail), .failed, worker)
+          routeFailed(UpstreamFailure(.connectionFailed, detail), .failed, on: worker)
         }
       case .idle, .queued, .following, .naming, .probing, .settling: break
       }
@@ -336,7 +336,7 @@ final class Connector {
       let conversation,
       let kept = worker.upstreams.takeKept(
         carrier, rule: rule, allowsCellular: allowsCellular, by: protocols,
-        for: conversation, mayWait: openings.hasFollowed(carrier), policy, worker)
+        for: conversation, mayWait: openings.hasFollowed(carrier), policy, on: worker)
     else { return open(worker) }
     handOver(kept, worker)
   }
@@ -366,7 +366,7 @@ final class Connector {
   func takeStream(mayWait: Bool = false, _ worker: Worker) -> Upstream? {
     guard !needsFresh, protocols.includeMultiplexed, !carrier.multiplexed.isEmpty, let conversation else { return nil }
     return worker.upstreams.takeStream(
-      carrier, rule: rule, allowsCellular: allowsCellular, for: conversation, mayWait: mayWait, policy, worker)
+      carrier, rule: rule, allowsCellular: allowsCellular, for: conversation, mayWait: mayWait, policy, on: worker)
   }
 
   /// Whether it waits for a place of this destination.
@@ -389,12 +389,12 @@ final class Connector {
       case .racing(var race):
         guard let outcome = race.ready(attemptSlot, for: self, worker) else { return }
         go(on: race, outcome, worker)
-      case .parentHandshake(let line, let tls): proceedWithParent(line, tls, worker)
-      case .greeting(let line, let talk): hear(line, talk, worker)
-      case .handshake(let line, let tls): proceed(line, tls, worker)
+      case .parentHandshake(let line, let tls): proceedWithParent(line, tls, on: worker)
+      case .greeting(let line, let talk): hear(line, talk, on: worker)
+      case .handshake(let line, let tls): proceed(line, tls, on: worker)
       // Bytes that the server sends before the tunnel is granted wait.
       case .probing(let line?, _, _), .awaitingToken(let line, _):
-        worker.watch(line.stream, &line.interest, nil, line.slot)
+        worker.watch(line.stream, &line.interest, wanted: nil, slot: line.slot)
       case .idle, .queued, .following, .naming, .probing, .settling, .waiting: break
       }
     }
@@ -403,23 +403,24 @@ final class Connector {
   func go(on race: ConnectionRace, _ outcome: ConnectionRace.Outcome, _ worker: Worker) {
     stage = .racing(race)
     switch outcome {
-    case .won(let line): won(line, race, worker)
+    case .won(let line): won(line, race, on: worker)
     case .lost: raceLost(race, worker)
     case .rest(let until): setTimer(until, worker)
     case .timedOut:
       let detail = "\(place) did not answer within \(timeouts.connectMilliseconds) ms."
-      routeFailed(UpstreamFailure(.connectionTimeout, detail), .dead, worker)
+      routeFailed(UpstreamFailure(.connectionTimeout, detail), .dead, on: worker)
     }
   }
 
   private func raceLost(_ race: ConnectionRace, _ worker: Worker) {
     stage = .idle
     guard let error = race.lastError else {
-      return routeFailed(UpstreamFailure(.connectionFailed, "\(place) has no address to connect to."), .dead, worker)
+      return routeFailed(
+        UpstreamFailure(.connectionFailed, "\(place) has no address to connect to."), .dead, on: worker)
     }
     if error.isExhaustion {
       // No other route helps, and the destination is not at fault.
-      return routeFailed(UpstreamFailure(.descriptorsSpent, "For \(place): \(error)."), .final, worker)
+      return routeFailed(UpstreamFailure(.descriptorsSpent, "For \(place): \(error)."), .final, on: worker)
     }
     let (kind, detail): (Problem.Kind, String) =
       error.isRefusal
@@ -427,7 +428,7 @@ final class Connector {
       : error.isTimeout
         ? (.connectionTimeout, "\(place) did not answer.")
         : (error.isUnreachable ? .notReachable : .connectionFailed, "\(place): \(error).")
-    routeFailed(UpstreamFailure(kind, detail), error.isUnreachable ? .unusable : .dead, worker)
+    routeFailed(UpstreamFailure(kind, detail), error.isUnreachable ? .unusable : .dead, on: worker)
   }
 
   func timerFired(_ worker: Worker) {
@@ -447,18 +448,18 @@ final class Connector {
       let detail =
         "\(carrier.name) has \(limit) connections, as many as connections_per_host allows, "
         + "and none came free in \(timeouts.responseHeaderMilliseconds) ms."
-      routeFailed(UpstreamFailure(.hostBusy, detail), .final, worker)
+      routeFailed(UpstreamFailure(.hostBusy, detail), .final, on: worker)
     case .parentHandshake, .handshake:
       let isParent = if case .parentHandshake = stage { true } else { false }
       let what = isParent ? place : "\(destination.name) port \(destination.port)"
       let detail = "\(what) did not finish the TLS handshake within \(timeouts.tlsHandshakeMilliseconds) ms."
-      routeFailed(UpstreamFailure(.tlsTimeout, detail), isParent ? .dead : .failed, worker)
+      routeFailed(UpstreamFailure(.tlsTimeout, detail), isParent ? .dead : .failed, on: worker)
     case .greeting:
       let detail = "\(place) said nothing of \(destination.name) within \(timeouts.connectMilliseconds) ms."
-      routeFailed(UpstreamFailure(.connectionTimeout, detail), .silent(since: parents.askedAt), worker)
+      routeFailed(UpstreamFailure(.connectionTimeout, detail), .silent(since: parents.askedAt), on: worker)
     case .awaitingToken:
       let detail = "\(place): no Kerberos ticket for it within \(timeouts.connectMilliseconds) ms."
-      routeFailed(UpstreamFailure(.parentAuthentication, detail), .failed, worker)
+      routeFailed(UpstreamFailure(.parentAuthentication, detail), .failed, on: worker)
     case .waiting:
       worker.network.leave(self)
       stage = .idle
@@ -470,7 +471,7 @@ final class Connector {
       let detail =
         "\(destination.name) port \(destination.port) did not send its \(connection.wire.name) settings within "
         + "\(timeouts.tlsHandshakeMilliseconds) ms."
-      routeFailed(UpstreamFailure(.tlsTimeout, detail), .failed, worker)
+      routeFailed(UpstreamFailure(.tlsTimeout, detail), .failed, on: worker)
     case .idle, .naming, .probing: break
     }
   }
@@ -493,12 +494,12 @@ final class Connector {
   func deliver(_ line: Line, after tls: OriginHandshake? = nil, _ worker: Worker) {
     guard let conversation else { return }
     stage = .idle
-    let upstream = worker.upstreams.adopt(line, carrier, by: route, worker)
+    let upstream = worker.upstreams.adopt(line, carrier, by: route, on: worker)
     // A server that was not offered h2 has shown nothing about it.
     if let tls, offer(to: carrier).includeMultiplexed {
       carrier.opening.agreed(isShared: tls.stream.negotiatedProtocol?.isMultiplexed ?? false)
     }
-    worker.watch(upstream.stream, &upstream.interest, .read, upstream.slot)
+    worker.watch(upstream.stream, &upstream.interest, wanted: .read, slot: upstream.slot)
     permit.pass(to: upstream)
     upstream.noteReport(of: tls, over: line)
     if let token = line.token, upstream.destination.isParent { upstream.show(token) }

@@ -47,14 +47,14 @@ extension Connector {
       target.validUntil = worker.now + valid
       connect(addresses, worker)
     case .notFound:
-      routeFailed(UpstreamFailure(.nameNotFound, "\(name) does not exist, or has no address."), .failed, worker)
+      routeFailed(UpstreamFailure(.nameNotFound, "\(name) does not exist, or has no address."), .failed, on: worker)
     case .failed(let why):
       let detail = "\(name) could not be looked up: \(why)."
-      routeFailed(UpstreamFailure(.nameFailed, detail), cause, worker)
+      routeFailed(UpstreamFailure(.nameFailed, detail), cause, on: worker)
     case .timedOut:
       let limit = policy.configuration.dns.timeoutMilliseconds
       let detail = "No name server answered for \(name) within \(limit) ms."
-      routeFailed(UpstreamFailure(.nameTimeout, detail), cause, worker)
+      routeFailed(UpstreamFailure(.nameTimeout, detail), cause, on: worker)
     }
   }
 
@@ -71,9 +71,9 @@ extension Connector {
         refusal = (UpstreamFailure(.addressDenied, detail), .final)
       } else if let dashboard = worker.shared.dashboard.withLock({ $0 }), Self.reaches(dashboard, candidate) {
         let detail = "\(place) is this proxy's dashboard, which is not reached through the proxy."
-        return routeFailed(UpstreamFailure(.addressDenied, detail), .final, worker)
+        return routeFailed(UpstreamFailure(.addressDenied, detail), .final, on: worker)
       } else if worker.shared.listenAddresses.contains(where: { Self.reaches($0, candidate) }) {
-        return routeFailed(UpstreamFailure(.loop, "\(place) is this proxy itself."), .final, worker)
+        return routeFailed(UpstreamFailure(.loop, "\(place) is this proxy itself."), .final, on: worker)
       } else {
         if let failure = unusable(path, IPAddress(candidate)) {
           if refusal?.cause != .final { refusal = (failure, .unusable) }
@@ -84,7 +84,7 @@ extension Connector {
     }
     if candidates.isEmpty {
       let (failure, cause) = refusal ?? (UpstreamFailure(.nameNotFound, "\(target.name) has no address."), .failed)
-      return routeFailed(failure, cause, worker)
+      return routeFailed(failure, cause, on: worker)
     }
     race(candidates, worker)
   }

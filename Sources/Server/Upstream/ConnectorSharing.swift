@@ -82,7 +82,7 @@ extension Connector {
     if connection.hasSettings || settlings < Self.mostSettlings { return tryRoute(worker) }
     let detail =
       "\(destination.name) port \(destination.port) closed the connection before its \(connection.wire.name) settings."
-    routeFailed(UpstreamFailure(.connectionClosed, detail), .failed, worker)
+    routeFailed(UpstreamFailure(.connectionClosed, detail), .failed, on: worker)
   }
 
   /// The connection that it waited for is open, or has failed.

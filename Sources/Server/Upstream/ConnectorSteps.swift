@@ -11,29 +11,30 @@ import Upstream
 
 extension Connector {
   /// A connection has won the race.
-  func won(_ line: Line, _ race: ConnectionRace, _ worker: Worker) {
+  func won(_ line: Line, _ race: ConnectionRace, on worker: Worker) {
     var race = race
     race.abandon(worker)
     stage = .idle
     setTimer(.max, worker)
     if isOwnMachine(line, worker) {
       line.close(worker)
-      return routeFailed(UpstreamFailure(.loop, "\(place) is this proxy itself."), .final, worker)
+      return routeFailed(UpstreamFailure(.loop, "\(place) is this proxy itself."), .final, on: worker)
     }
     if route.parent == nil, policy.deniedAddresses(rule: rule).includesOwn, line.comesFromItself {
       line.close(worker)
       let detail = "\(target.name) is at \(IPAddress(line.address)), which \(AddressMatch.own.sentence)."
-      return routeFailed(UpstreamFailure(.addressDenied, detail), .final, worker)
+      return routeFailed(UpstreamFailure(.addressDenied, detail), .final, on: worker)
     }
     if !isVerified { conversation?.noteConnectTime(worker.workspace.turnMicroseconds - begunAt) }
     if route.parent != nil { conversation?.noteParent(line.address, route: route.route.name) }
     if let security = route.security, let parent = route.parent {
-      guard let tls = beginTLS(line, with: parent, security, worker) else {
+      guard let tls = beginTLS(line, with: parent, security, on: worker) else {
         line.close(worker)
-        return routeFailed(UpstreamFailure(.tlsFailed, "\(place): no TLS connection could be made."), .failed, worker)
+        return routeFailed(
+          UpstreamFailure(.tlsFailed, "\(place): no TLS connection could be made."), .failed, on: worker)
       }
       stage = .parentHandshake(line, tls)
-      return proceedWithParent(line, tls, worker)
+      return proceedWithParent(line, tls, on: worker)
     }
     greet(line, worker)
   }
@@ -47,14 +48,14 @@ extension Connector {
 
   // MARK: The parent
 
-  func proceedWithParent(_ line: Line, _ tls: OriginHandshake, _ worker: Worker) {
+  func proceedWithParent(_ line: Line, _ tls: OriginHandshake, on worker: Worker) {
     switch tls.proceed() {
-    case .wants(let wanted): worker.watch(line.stream, &line.interest, wanted, line.slot)
+    case .wants(let wanted): worker.watch(line.stream, &line.interest, wanted: wanted, slot: line.slot)
     case .failed(let failure):
       if let key = route.parent?.key { worker.upstreams.forgetSessions(of: key) }
-      routeFailed(UpstreamFailure(failure.problem.kind, "\(place): \(failure.problem.detail)"), .dead, worker)
+      routeFailed(UpstreamFailure(failure.problem.kind, "\(place): \(failure.problem.detail)"), .dead, on: worker)
     case .done:
-      note(tls, line, of: place, worker)
+      note(tls, line, of: place, on: worker)
       line.report = CertificateReport(tls, of: place, isParent: true)
       line.stream.tls = tls.stream
       stage = .idle
@@ -64,7 +65,8 @@ extension Connector {
       let agreed = tls.stream.negotiatedProtocol ?? .http11
       guard offer.contains(agreed) else {
         line.close(worker)
-        return refuseProtocol(parent, offer, "it was offered and not taken (ALPN)", seen: agreed.rawValue, worker)
+        return refuseProtocol(
+          parent, offer, why: "it was offered and not taken (ALPN)", seen: agreed.rawValue, on: worker)
       }
       if offer.includeMultiplexed { parent.opening.agreed(isShared: agreed.isMultiplexed) }
       if !agreed.isMultiplexed {
@@ -83,13 +85,13 @@ extension Connector {
   /// The parent speaks a protocol with streams: the tunnel is a stream of the connection.
   private func multiplex(_ line: Line, on wire: HTTPProtocol, with parent: Destination, _ worker: Worker) {
     guard let conversation else { return line.close(worker) }
-    let upstream = worker.upstreams.adopt(line, parent, by: route, worker)
-    worker.watch(upstream.stream, &upstream.interest, .read, upstream.slot)
+    let upstream = worker.upstreams.adopt(line, parent, by: route, on: worker)
+    worker.watch(upstream.stream, &upstream.interest, wanted: .read, slot: upstream.slot)
     upstream.codePoint = codePoint
     upstream.report = line.report
     guard let connection = worker.upstreams.multiplex(upstream, on: wire, for: conversation, worker) else {
       worker.upstreams.close(upstream, worker)
-      return routeFailed(UpstreamFailure(.tlsFailed, "\(place): no memory for \(wire.name)."), .failed, worker)
+      return routeFailed(UpstreamFailure(.tlsFailed, "\(place): no memory for \(wire.name)."), .failed, on: worker)
     }
     let line = worker.upstreams.line(of: connection, upstream, for: self, worker)
     endOpening(of: parent, worker)
@@ -99,7 +101,7 @@ extension Connector {
   /// Opens the way to the destination, if the parent needs that before a request.
   func greet(_ line: Line, _ worker: Worker) {
     if let parent = route.route.parent, let client = parent.kerberos, line.token == nil {
-      return askForToken(client, parent, line, worker)
+      return askForToken(client, parent, line: line, on: worker)
     }
     guard let parent = route.route.parent, !carrier.isParent else { return verify(line, worker) }
     let via = (conversation?.session.exchange.upstream.passedVia ?? []) + Array("1.1 ".utf8) + worker.workspace.via
@@ -110,11 +112,11 @@ extension Connector {
       via: via, limits: HeadLimits(bytes: limits.headerBytes, fields: limits.headers),
       authorization: line.token ?? parents.authorization(for: destination, &worker.workspace.nonces))
     setTimer(worker.now + timeouts.connectMilliseconds, worker)
-    hear(line, talk, worker)
+    hear(line, talk, on: worker)
   }
 
   /// The ticket is asked for once the connection is open: a connection that the parent refuses then costs no ticket.
-  private func askForToken(_ client: KerberosClient, _ parent: Route.Parent, _ line: Line, _ worker: Worker) {
+  private func askForToken(_ client: KerberosClient, _ parent: Route.Parent, line: Line, on worker: Worker) {
     let request = LookUp()
     stage = .awaitingToken(line, request)
     setTimer(worker.now + timeouts.connectMilliseconds, worker)
@@ -139,14 +141,14 @@ extension Connector {
       case .failure(let fault):
         let client = route.route.parent?.kerberos?.principal.map { " as \($0)" } ?? ""
         let detail = "\(place): no Kerberos ticket for it\(client): \(fault.description)."
-        routeFailed(UpstreamFailure(.parentAuthentication, detail), .failed, worker)
+        routeFailed(UpstreamFailure(.parentAuthentication, detail), .failed, on: worker)
       }
     }
   }
 
   /// A parent has asked for credentials with `lines`. Returns whether `talk` goes on.
   private func answerChallenge(
-    _ lines: [[UInt8]], isKept: Bool, _ line: Line, _ talk: inout ParentHandshake, _ worker: Worker
+    _ lines: [[UInt8]], isKept: Bool, _ line: Line, talk: inout ParentHandshake, on worker: Worker
   ) -> Bool {
     worker.shared.health.answered(route.route, now: worker.now)
     stage = .greeting(line, talk)
@@ -183,7 +185,7 @@ extension Connector {
   }
 
   /// Sends and reads as far as both go at once.
-  func hear(_ line: Line, _ talk: ParentHandshake, _ worker: Worker) {
+  func hear(_ line: Line, _ talk: ParentHandshake, on worker: Worker) {
     var talk = talk
     while true {
       switch talk.received(line.early.bytes, &line.toParent) {
@@ -195,7 +197,7 @@ extension Connector {
         return verify(line, worker)
       case .challenged(let consumed, let lines, let isKept):
         line.early.consume(consumed)
-        guard answerChallenge(lines, isKept: isKept, line, &talk, worker) else { return }
+        guard answerChallenge(lines, isKept: isKept, line, talk: &talk, on: worker) else { return }
         continue
       case .refused(let refusal):
         worker.shared.health.answered(route.route, now: worker.now)
@@ -207,10 +209,10 @@ extension Connector {
       case .moved: continue
       case .wouldBlock:
         let wanted: Interest = line.toParent.isEmpty ? .read : [.read, .write]
-        return worker.watch(line.stream, &line.interest, wanted, line.slot)
+        return worker.watch(line.stream, &line.interest, wanted: wanted, slot: line.slot)
       case .ended, .failed:
         if let lines = talk.unfinishedChallenge {
-          _ = answerChallenge(lines, isKept: false, line, &talk, worker)
+          _ = answerChallenge(lines, isKept: false, line, talk: &talk, on: worker)
           return
         }
         return talk.mayAskElsewhere || parents.mayAskAgain(after: line)
@@ -222,7 +224,7 @@ extension Connector {
   private func refused(_ refusal: ParentRefusal, _ worker: Worker) {
     let failure = UpstreamFailure(
       refusal.kind, "Route '\(route.route.name)': \(refusal.detail)", receivedStatus: refusal.status)
-    routeFailed(failure, refusal.allowsNext ? .failed : .final, worker)
+    routeFailed(failure, refusal.allowsNext ? .failed : .final, on: worker)
   }
 
   // MARK: Probe
@@ -255,12 +257,13 @@ extension Connector {
       switch outcome {
       case .abandoned: return
       case .failed(let failure):
-        if verification?.enforces ?? true { return routeFailed(failure, .failed, worker) }
+        if verification?.enforces ?? true { return routeFailed(failure, .failed, on: worker) }
         conversation?.report(
-          failure.problem.kind, Finding(failure.problem.detail, failure.problem.difference), isForgiven: true, worker)
+          failure.problem.kind, Finding(failure.problem.detail, failure.problem.difference), isForgiven: true,
+          on: worker)
       case .seen(let report?, let isForgiven):
         conversation?.report(
-          Problem.Kind(report.kind), Finding(report, of: destination.name), isForgiven: isForgiven, worker)
+          Problem.Kind(report.kind), Finding(report, of: destination.name), isForgiven: isForgiven, on: worker)
       case .seen(nil, _): break
       }
       stage = .idle
@@ -279,8 +282,8 @@ extension Connector {
       if protocols.contains(.http11) { return deliver(line, worker) }
       line.close(worker)
       return refuseProtocol(
-        destination, policy.protocols(of: rule), "the connection is not under TLS, which HTTP/2 needs",
-        seen: "http/1.1", worker)
+        destination, policy.protocols(of: rule), why: "the connection is not under TLS, which HTTP/2 needs",
+        seen: "http/1.1", on: worker)
     }
     if offer(to: destination).isEmpty {
       line.close(worker)
@@ -289,42 +292,43 @@ extension Connector {
     guard line.early.isEmpty else {
       line.close(worker)
       let detail = "\(place) sent bytes of \(destination.name) before its TLS handshake, which no TLS server does."
-      return routeFailed(UpstreamFailure(.tlsFailed, detail), .final, worker)
+      return routeFailed(UpstreamFailure(.tlsFailed, detail), .final, on: worker)
     }
-    guard let tls = beginTLS(line, with: destination, security, worker) else {
+    guard let tls = beginTLS(line, with: destination, security, on: worker) else {
       line.close(worker)
       return routeFailed(
         UpstreamFailure(.tlsFailed, "\(destination.name) port \(destination.port): no TLS connection could be made."),
-        .final, worker)
+        .final, on: worker)
     }
     stage = .handshake(line, tls)
-    proceed(line, tls, worker)
+    proceed(line, tls, on: worker)
   }
 
   private func beginTLS(
-    _ line: Line, with peer: Destination, _ security: OriginSecurity, _ worker: Worker
+    _ line: Line, with peer: Destination, _ security: OriginSecurity, on worker: Worker
   ) -> OriginHandshake? {
     let mayResume = security.mayRely(at: worker.seconds)
     let session = mayResume ? peer.key.flatMap { worker.upstreams.takeSession(for: $0, now: worker.now) } : nil
     begunAt = worker.workspace.turnMicroseconds
     setTimer(worker.now + timeouts.tlsHandshakeMilliseconds, worker)
     return OriginHandshake.begin(
-      line.stream, to: peer, security, offering: offer(to: peer), resuming: session, worker)
+      line.stream, to: peer, security, offering: offer(to: peer), resuming: session, on: worker)
   }
 
-  func proceed(_ line: Line, _ tls: OriginHandshake, _ worker: Worker) {
+  func proceed(_ line: Line, _ tls: OriginHandshake, on worker: Worker) {
     switch tls.proceed() {
-    case .wants(let wanted): worker.watch(line.stream, &line.interest, wanted, line.slot)
+    case .wants(let wanted): worker.watch(line.stream, &line.interest, wanted: wanted, slot: line.slot)
     case .failed(let failure):
       if let key = destination.key { worker.upstreams.forgetSessions(of: key) }
-      routeFailed(failure, .failed, worker)
+      routeFailed(failure, .failed, on: worker)
     case .done:
-      note(tls, line, of: destination.name, worker)
+      note(tls, line, of: destination.name, on: worker)
       line.stream.tls = tls.stream
       let agreed = tls.stream.negotiatedProtocol ?? .http11
       if protocols.contains(agreed) { return deliver(line, after: tls, worker) }
       refuseProtocol(
-        destination, policy.protocols(of: rule), "it was offered and not taken (ALPN)", seen: agreed.rawValue, worker)
+        destination, policy.protocols(of: rule), why: "it was offered and not taken (ALPN)", seen: agreed.rawValue,
+        on: worker)
     }
   }
 
@@ -336,7 +340,7 @@ extension Connector {
     let byRule = policy.protocols(of: rule)
     if parent === carrier, !byRule.contains(where: offered.contains) {
       let seen = offered.map(\.rawValue).joined(separator: ", ")
-      refuseProtocol(parent, byRule, "its route offers \(seen) alone", seen: seen, worker)
+      refuseProtocol(parent, byRule, why: "its route offers \(seen) alone", seen: seen, on: worker)
     } else {
       refuseOffer(to: parent, parent === carrier ? byRule.filter(offered.contains) : offered, worker)
     }
@@ -346,32 +350,33 @@ extension Connector {
   /// `peer` cannot be offered any of the protocols that its rule or its route allows.
   private func refuseOffer(to peer: Destination, _ allowed: [HTTPProtocol], _ worker: Worker) {
     if peer.speaksHTTP11Alone {
-      refuseProtocol(peer, allowed, "it asks for HTTP/1.1", seen: HTTPProtocol.http11.rawValue, worker)
+      refuseProtocol(peer, allowed, why: "it asks for HTTP/1.1", seen: HTTPProtocol.http11.rawValue, on: worker)
     } else if webSocketProtocols != nil, peer.opensNoTunnels {
       refuseProtocol(
-        peer, allowed, "it opens no WebSocket on a stream (RFC 8441), and HTTP/1.1 is not allowed", seen: "Upgrade",
-        worker)
+        peer, allowed, why: "it opens no WebSocket on a stream (RFC 8441), and HTTP/1.1 is not allowed",
+        seen: "Upgrade",
+        on: worker)
     } else {
-      refuseProtocol(peer, allowed, "a request that asks for Upgrade needs HTTP/1.1", seen: "Upgrade", worker)
+      refuseProtocol(peer, allowed, why: "a request that asks for Upgrade needs HTTP/1.1", seen: "Upgrade", on: worker)
     }
   }
 
   /// No protocol is left to use with `peer`. `expected`: those that its rule or its route allows.
   private func refuseProtocol(
-    _ peer: Destination, _ allowed: [HTTPProtocol], _ why: String, seen: String, _ worker: Worker
+    _ peer: Destination, _ allowed: [HTTPProtocol], why: String, seen: String, on worker: Worker
   ) {
     let expected = allowed.map(\.rawValue).joined(separator: " or ")
     let name = peer.isParent ? place : "\(destination.name) port \(destination.port)"
     let detail = "\(name) is to be spoken to by \(expected): \(why)."
     let failure = UpstreamFailure(
       .protocolNotOffered, detail, difference: Difference(expected: expected, seen: seen))
-    routeFailed(failure, peer.isParent ? .failed : .final, worker)
+    routeFailed(failure, peer.isParent ? .failed : .final, on: worker)
   }
 
-  private func note(_ tls: OriginHandshake, _ line: Line, of name: String, _ worker: Worker) {
+  private func note(_ tls: OriginHandshake, _ line: Line, of name: String, on worker: Worker) {
     if tls.stream.isResumed { worker.statistics.resumptions += 1 } else { worker.statistics.handshakes += 1 }
     conversation?.noteTLSTime(worker.workspace.turnMicroseconds - begunAt)
     guard let report = tls.report else { return }
-    conversation?.report(Problem.Kind(report.kind), Finding(report, of: name), isForgiven: tls.isForgiven, worker)
+    conversation?.report(Problem.Kind(report.kind), Finding(report, of: name), isForgiven: tls.isForgiven, on: worker)
   }
 }

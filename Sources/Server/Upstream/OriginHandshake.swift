@@ -67,7 +67,7 @@ final class OriginHandshake {
   /// `protocols`: empty if nothing will be asked of the server.
   static func begin(
     _ bytes: ByteStream, to destination: Destination, _ security: OriginSecurity, offering protocols: [HTTPProtocol],
-    resuming session: TLSSession?, _ worker: Worker
+    resuming session: TLSSession?, on worker: Worker
   ) -> OriginHandshake? {
     let finding = Finding()
     let identity = destination.identity(security.policy)

@@ -48,7 +48,7 @@ final class TunnelProbe {
     guard line.early.isEmpty else {
       return end(.failed(UpstreamFailure(.tlsFailed, "\(place) spoke before the TLS handshake of the probe.")), worker)
     }
-    handshake = OriginHandshake.begin(line.stream, to: destination, security, offering: [], resuming: nil, worker)
+    handshake = OriginHandshake.begin(line.stream, to: destination, security, offering: [], resuming: nil, on: worker)
     if handshake == nil {
       return end(.failed(UpstreamFailure(.tlsFailed, "\(place): no TLS connection could be made.")), worker)
     }
@@ -86,7 +86,7 @@ final class TunnelProbe {
   private func proceed(_ worker: Worker) {
     guard let handshake, let line else { return }
     switch handshake.proceed() {
-    case .wants(let wanted): worker.watch(line.stream, &line.interest, wanted, line.slot)
+    case .wants(let wanted): worker.watch(line.stream, &line.interest, wanted: wanted, slot: line.slot)
     case .failed(let failure): end(.failed(failure), worker)
     case .done:
       handshake.stream.shutdownWrite()

@@ -52,7 +52,7 @@ final class UpstreamPool {
   // MARK: Connections in use
 
   /// Makes an upstream from a connection that leads to `destination`.
-  func adopt(_ line: Line, _ destination: Destination, by route: RouteState, _ worker: Worker) -> Upstream {
+  func adopt(_ line: Line, _ destination: Destination, by route: RouteState, on worker: Worker) -> Upstream {
     let upstream = Upstream(
       slot: line.slot, stream: line.stream, address: line.address, destination: destination, by: route,
       over: line.candidate.path, checkedAt: worker.network.generation)
@@ -106,7 +106,7 @@ final class UpstreamPool {
       return
     }
     if upstream.holdsPlace, shared.quota.hasWaiters(destination.place) { return close(upstream, worker) }
-    worker.watch(upstream.stream, &upstream.interest, .read, upstream.slot)
+    worker.watch(upstream.stream, &upstream.interest, wanted: .read, slot: upstream.slot)
     // Most are never used again, and many may come at once: a new one rests from the beginning.
     if upstream.keptUntil == 0 { upstream.stream.tls?.rest() }
     upstream.keptUntil =
@@ -122,7 +122,7 @@ final class UpstreamPool {
     if let connector = worker.slots.connector(waiter.slot, waiter.generation), connector.canUse(upstream, worker),
       upstream.stream.isSilent
     {
-      worker.watch(upstream.stream, &upstream.interest, .read, upstream.slot)
+      worker.watch(upstream.stream, &upstream.interest, wanted: .read, slot: upstream.slot)
       upstream.isReserved = true
       connector.reserve(upstream)
     } else {
@@ -161,11 +161,12 @@ final class UpstreamPool {
   /// needs none. `mayWait`: see `connection`.
   func takeKept(
     _ destination: Destination, rule: Int?, allowsCellular: Bool, by protocols: [HTTPProtocol],
-    for conversation: Conversation, queues: Bool = false, mayWait: Bool = false, _ policy: Policy, _ worker: Worker
+    for conversation: Conversation, queues: Bool = false, mayWait: Bool = false, _ policy: Policy, on worker: Worker
   ) -> Upstream? {
     if protocols.includeMultiplexed || conversation.session.exchange.opensWebSocket, !destination.multiplexed.isEmpty,
       let stream = takeStream(
-        destination, rule: rule, allowsCellular: allowsCellular, for: conversation, mayWait: mayWait, policy, worker)
+        destination, rule: rule, allowsCellular: allowsCellular, for: conversation, mayWait: mayWait, policy, on: worker
+      )
     {
       return stream
     }

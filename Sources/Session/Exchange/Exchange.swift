@@ -58,7 +58,7 @@ public struct Exchange: ~Copyable {
   /// The head of a request has arrived on a connection described by `origin`. This changes an exchange in place, which
   /// saves the copy of a new one.
   mutating func begin(
-    by current: Policy, of origin: borrowing RequestOrigin, now: Int64, _ workspace: inout Workspace
+    by current: Policy, of origin: borrowing RequestOrigin, now: Int64, in workspace: inout Workspace
   ) {
     policy = current
     times.lastProgress = now
@@ -79,7 +79,7 @@ public struct Exchange: ~Copyable {
   /// A tunnel of an earlier process, under this process's policy. Waiting bytes are in `outputs` again. It gets the
   /// pace of the rule in force when the caller reports its link with `beginPace`.
   init(
-    resuming state: TunnelState, policy: Policy, now: Int64, _ workspace: inout Workspace, _ outputs: inout Outputs
+    resuming state: TunnelState, policy: Policy, now: Int64, in workspace: inout Workspace, to outputs: inout Outputs
   ) {
     self.init(policy: policy, now: now)
     let rule = state.rule.flatMap { name in policy.rules.firstIndex { $0.name == name } }
@@ -200,7 +200,7 @@ public struct Exchange: ~Copyable {
 
   /// Bytes of the client after the head. `Step.consumed` is the number that was consumed.
   mutating func clientReceived(
-    _ bytes: Span<UInt8>, now: Int64, _ workspace: inout Workspace, _ outputs: inout Outputs
+    _ bytes: Span<UInt8>, now: Int64, in workspace: inout Workspace, to outputs: inout Outputs
   ) -> Step {
     switch phase {
     case .head:
@@ -209,10 +209,10 @@ public struct Exchange: ~Copyable {
       return Step(consumed: 0, action: .hold)
     case .collecting:
       if !bytes.isEmpty { request.traits.insert(.bodyBegun) }
-      return collect(bytes, now: now, &workspace, &outputs)
+      return collect(bytes, now: now, in: &workspace, to: &outputs)
     case .exchanging:
       if !bytes.isEmpty { request.traits.insert(.bodyBegun) }
-      return readRequestBody(bytes, now: now, &workspace, &outputs)
+      return readRequestBody(bytes, now: now, in: &workspace, to: &outputs)
     case .tunnel:
       if dropsRequest {
         clientForwarded(bytes.count, now: now)
@@ -232,7 +232,7 @@ public struct Exchange: ~Copyable {
   /// awaited, the client may be gone, or it may have sent everything and be listening (nc, socat); only writing to it
   /// would show which. So a response is delivered as long as some of it arrives now and then. When nothing does, the
   /// upstream is released.
-  mutating func clientEnded(now: Int64, _ workspace: inout Workspace, _ outputs: inout Outputs) -> Action {
+  mutating func clientEnded(now: Int64, in workspace: inout Workspace, to outputs: inout Outputs) -> Action {
     switch phase {
     case .head:
       preconditionFailure("the end of a client that has not asked")
@@ -243,10 +243,10 @@ public struct Exchange: ~Copyable {
       }
       if response.traits.contains(.hasBegun) { return breakOff(.clientLeft) }
       let detail = "The request \(MessageFault.truncated.sentence)."
-      return answer(Problem(.malformedRequest, detail), &workspace, &outputs)
+      return answer(Problem(.malformedRequest, detail), in: &workspace, to: &outputs)
     case .tunnel:
       tunnel.ends.insert(.client)
-      if let fault = tunnel.inspected?.clientEnded() { return refuseTunnel(fault, &workspace, &outputs) }
+      if let fault = tunnel.inspected?.clientEnded() { return refuseTunnel(fault, in: &workspace, to: &outputs) }
       return tunnel.ends.contains(.upstream) ? endOfTunnel(.done) : .closeOtherWrite
     }
   }
@@ -261,7 +261,7 @@ public struct Exchange: ~Copyable {
   /// A connection to the destination is open. The bytes prepared for it are in `outputs.toUpstream`.
   public mutating func upstreamOpened(
     reused: Bool, address: IPAddress, port: UInt16, by way: UpstreamWay = .direct, assurance: Assurance? = nil,
-    now: Int64, _ workspace: inout Workspace, _ outputs: inout Outputs
+    now: Int64, in workspace: inout Workspace, to outputs: inout Outputs
   ) -> Action {
     precondition(phase == .connecting, "an upstream was opened that nobody waits for")
     record.way.assurance = request.traits.contains(.isTunnel) ? assurance ?? Assurance.none : assurance
@@ -284,18 +284,18 @@ public struct Exchange: ~Copyable {
     times.lastProgress = now
     if request.traits.contains(.isTunnel) {
       enterTunnel()
-      grantTunnel(&workspace, &outputs)
+      grantTunnel(in: &workspace, to: &outputs)
       return .tunnel
     }
     phase = .exchanging
     if reused { upstream.carrier.insert(.isReused) } else { upstream.carrier.remove(.isReused) }
     record.way.upstreamWire = way.wire
     if request.traits.contains(.isGRPC), !way.wire.isMultiplexed {
-      return answer(peers(outputs).needsHTTP2, &workspace, &outputs)
+      return answer(peers(outputs).needsHTTP2, in: &workspace, to: &outputs)
     }
     upstream.parent = way.parent
     bodies.challenged?.leaves(by: way)
-    leave(parentLines: way.parentLines, now: now, &workspace, &outputs)
+    leave(parentLines: way.parentLines, now: now, in: &workspace, to: &outputs)
     return request.progress == .done ? .hold : .read
   }
 
@@ -307,7 +307,7 @@ public struct Exchange: ~Copyable {
   }
 
   /// Another part of the body leaves. It is kept as long as the request may have to go again.
-  public func keepForReplay(_ bytes: Span<UInt8>, _ replay: inout ByteBuffer, _ pool: inout BufferPool) {
+  public func keepForReplay(_ bytes: Span<UInt8>, _ replay: inout ByteBuffer, pool: inout BufferPool) {
     if replay.isEmpty { return }
     if !keepsReplay, replay.count + bytes.count > UpstreamSide.longestReplay { return pool.reclaim(&replay) }
     pool.lend(&replay, bytes.count)
@@ -315,16 +315,16 @@ public struct Exchange: ~Copyable {
   }
 
   /// The same for the end of `outputs.toUpstream`, from this byte on.
-  func keepForReplay(from begin: Int, _ outputs: inout Outputs, _ pool: inout BufferPool) {
+  func keepForReplay(from begin: Int, to outputs: inout Outputs, _ pool: inout BufferPool) {
     var replay = ByteBuffer()
     swap(&replay, &outputs.replay)
-    keepForReplay(outputs.toUpstream.bytes.extracting(begin...), &replay, &pool)
+    keepForReplay(outputs.toUpstream.bytes.extracting(begin...), &replay, pool: &pool)
     swap(&replay, &outputs.replay)
   }
 
   /// Sends the contents of `outputs.toUpstream` on the open connection. `parentLines`: see `UpstreamWay`.
   mutating func leave(
-    parentLines: [UInt8], now: Int64, _ workspace: inout Workspace, _ outputs: inout Outputs
+    parentLines: [UInt8], now: Int64, in workspace: inout Workspace, to outputs: inout Outputs
   ) {
     if keepsReplay || mayBeRefused(outputs) {
       workspace.pool.lend(&outputs.replay, outputs.toUpstream.count)
@@ -338,31 +338,31 @@ public struct Exchange: ~Copyable {
     let lines = credentials?.text ?? []
     if upstream.parent != nil {
       let added = lines.isEmpty ? parentLines : lines + parentLines
-      let head = ParentRequest.rewrite(&outputs.toUpstream, upstream.written, adding: added, &workspace.pool)
+      let head = ParentRequest.rewrite(&outputs.toUpstream, upstream.written, adding: added, pool: &workspace.pool)
       let line = bodies.challenged?.parentLine(for: outputs.toUpstream.bytes, head, nonces: &workspace.nonces)
-      if let line { ParentRequest.insert(line, into: &outputs.toUpstream, head, &workspace.pool) }
+      if let line { ParentRequest.insert(line, into: &outputs.toUpstream, head, pool: &workspace.pool) }
     } else if !lines.isEmpty {
-      ParentRequest.insert(lines, into: &outputs.toUpstream, upstream.written, &workspace.pool)
+      ParentRequest.insert(lines, into: &outputs.toUpstream, upstream.written, pool: &workspace.pool)
     }
-    bodies.sendPaced(now: now, &outputs, &workspace.pool)
+    bodies.sendPaced(now: now, to: &outputs, &workspace.pool)
   }
 
   /// No upstream could be opened.
   public mutating func upstreamFailed(
-    _ failure: UpstreamFailure, _ workspace: inout Workspace, _ outputs: inout Outputs
+    _ failure: UpstreamFailure, in workspace: inout Workspace, to outputs: inout Outputs
   ) -> Action {
     precondition(phase == .connecting, "an upstream failed that nobody waits for")
     if request.traits.contains(.isTunnel) { tunnel.interior = nil }
-    return answer(failure.problem, &workspace, &outputs)
+    return answer(failure.problem, in: &workspace, to: &outputs)
   }
 
   /// Bytes of the upstream.
   public mutating func upstreamReceived(
-    _ bytes: Span<UInt8>, now: Int64, _ workspace: inout Workspace, _ outputs: inout Outputs
+    _ bytes: Span<UInt8>, now: Int64, in workspace: inout Workspace, to outputs: inout Outputs
   ) -> Step {
     switch phase {
     case .exchanging:
-      return readResponse(bytes, now: now, &workspace, &outputs)
+      return readResponse(bytes, now: now, in: &workspace, to: &outputs)
     case .tunnel:
       if let inspected = tunnel.inspected {
         let verdict = inspected.upstreamReceived(bytes)
@@ -375,21 +375,21 @@ public struct Exchange: ~Copyable {
   }
 
   public mutating func upstreamEnded(
-    _ end: UpstreamEnd, now: Int64, _ workspace: inout Workspace, _ outputs: inout Outputs
+    _ end: UpstreamEnd, now: Int64, in workspace: inout Workspace, to outputs: inout Outputs
   ) -> Action {
     switch phase {
     case .exchanging:
       switch response.progress {
-      case .head: return endedBeforeResponse(end, &workspace, &outputs)
+      case .head: return endedBeforeResponse(end, in: &workspace, to: &outputs)
       case .untilClose where end == .closed:
         response.progress = .done
-        return bodies.held == nil ? endOfResponse() : judgeHeld(&workspace, &outputs)
+        return bodies.held == nil ? endOfResponse() : judgeHeld(in: &workspace, to: &outputs)
       case .length, .chunked, .trailers, .untilClose:
-        if response.traits.contains(.isDropped) { return leaveOnAnother(&workspace, &outputs) }
+        if response.traits.contains(.isDropped) { return leaveOnAnother(in: &workspace, to: &outputs) }
         if bodies.held != nil {
-          if let action = rejectWaiting(&workspace, &outputs) { return action }
+          if let action = rejectWaiting(in: &workspace, to: &outputs) { return action }
           let detail = "\(peers(outputs).responder) closed the connection within the body of the response."
-          return answer(Problem(.incompleteResponse, detail), &workspace, &outputs)
+          return answer(Problem(.incompleteResponse, detail), in: &workspace, to: &outputs)
         }
         return breakOff(.upstreamBrokeOff)
       case .done:
@@ -398,7 +398,7 @@ public struct Exchange: ~Copyable {
     case .tunnel:
       if end != .closed { return endOfTunnel(.upstreamBrokeOff) }
       tunnel.ends.insert(.upstream)
-      if let fault = tunnel.inspected?.upstreamEnded() { return refuseTunnel(fault, &workspace, &outputs) }
+      if let fault = tunnel.inspected?.upstreamEnded() { return refuseTunnel(fault, in: &workspace, to: &outputs) }
       return tunnel.ends.contains(.client) ? endOfTunnel(.done) : .closeOtherWrite
     case .head, .collecting, .connecting:
       preconditionFailure("the end of an upstream that the exchange does not have")
@@ -406,10 +406,10 @@ public struct Exchange: ~Copyable {
   }
 
   /// The upstream accepts no more bytes. Its response may still be on the way, so only the request is given up.
-  public mutating func upstreamWriteFailed(_ workspace: inout Workspace, _ outputs: inout Outputs) -> Action {
+  public mutating func upstreamWriteFailed(in workspace: inout Workspace, to outputs: inout Outputs) -> Action {
     switch phase {
     case .exchanging:
-      if keepsReplay, response.progress == .head { return endedBeforeResponse(.broken, &workspace, &outputs) }
+      if keepsReplay, response.progress == .head { return endedBeforeResponse(.broken, in: &workspace, to: &outputs) }
       upstream.carrier.insert(.dropsRequest)
       workspace.pool.reclaim(&outputs.replay)
       endUploadPace()
@@ -435,11 +435,11 @@ public struct Exchange: ~Copyable {
   }
 
   private mutating func endedBeforeResponse(
-    _ end: UpstreamEnd, _ workspace: inout Workspace, _ outputs: inout Outputs
+    _ end: UpstreamEnd, in workspace: inout Workspace, to outputs: inout Outputs
   ) -> Action {
     guard goesAgain(after: end, outputs) else {
       let isReused = upstream.carrier.contains(.isReused)
-      return answer(peers(outputs).problem(of: end, isReused: isReused), &workspace, &outputs)
+      return answer(peers(outputs).problem(of: end, isReused: isReused), in: &workspace, to: &outputs)
     }
     // RFC 9112, 9.3.1: once, on a new connection. The method is idempotent and nothing came back, or nothing was
     // processed.
@@ -556,7 +556,7 @@ public struct Exchange: ~Copyable {
   /// as an upstream's response. `isFetched`: it was fetched for this request, or for another one meanwhile, and keeps
   /// the pace of its rule towards the client.
   public mutating func answeredWithoutUpstream(
-    isFetched: Bool, now: Int64, _ workspace: inout Workspace, _ outputs: inout Outputs
+    isFetched: Bool, now: Int64, in workspace: inout Workspace, to outputs: inout Outputs
   ) {
     precondition(phase == .connecting || phase == .exchanging, "an answer for an exchange that does not wait")
     phase = .exchanging
@@ -570,7 +570,7 @@ public struct Exchange: ~Copyable {
   }
 
   /// The upstream's response is of no use: the request is sent again, without the condition that the cache added.
-  public mutating func askAgain(_ head: [UInt8], _ workspace: inout Workspace, _ outputs: inout Outputs) {
+  public mutating func askAgain(_ head: [UInt8], in workspace: inout Workspace, to outputs: inout Outputs) {
     precondition(phase == .exchanging && response.progress == .head, "an answer has begun")
     workspace.pool.reclaim(&outputs.toUpstream)
     workspace.pool.reclaim(&outputs.replay)

@@ -48,7 +48,7 @@ struct ExchangeBodies: ~Copyable {
   }
 
   /// Sends as much of a body made here as may leave now.
-  mutating func sendPaced(now: Int64, _ outputs: inout Outputs, _ pool: inout BufferPool) {
+  mutating func sendPaced(now: Int64, to outputs: inout Outputs, _ pool: inout BufferPool) {
     let allowed = pacing?.upload?.allowance(of: paced.count) ?? paced.count
     if allowed == 0 { return }
     pool.lend(&outputs.toUpstream, allowed)
@@ -60,7 +60,7 @@ struct ExchangeBodies: ~Copyable {
   // MARK: Bodies of requests that were made or held here
 
   /// Sends such a body, at the rule's pace if it sets one. A long one is sent once.
-  mutating func sendMade(_ body: Span<UInt8>, _ outputs: inout Outputs, _ carrier: inout CarrierTraits) {
+  mutating func sendMade(_ body: Span<UInt8>, to outputs: inout Outputs, _ carrier: inout CarrierTraits) {
     if pacing?.isForUploads ?? false {
       paced.append(body)
       carrier.remove(.mayRetry)
@@ -73,13 +73,13 @@ struct ExchangeBodies: ~Copyable {
   /// The held body leaves as `body`, in `outputs`. If a challenge may be answered, the body is kept, provided it is
   /// whole.
   mutating func endCollecting(
-    _ body: Span<UInt8>, isWhole: Bool, _ outputs: borrowing Outputs, _ workspace: inout Workspace
+    _ body: Span<UInt8>, isWhole: Bool, _ outputs: borrowing Outputs, in workspace: inout Workspace
   ) {
     guard let held else { return }
     held.release(&workspace.pool)
     self.held = nil
     accountForUpload(as: held, outputs)
-    challenged?.keep(body, isWhole: isWhole, workspace.heldBytes, &workspace.pool)
+    challenged?.keep(body, isWhole: isWhole, workspace.heldBytes, pool: &workspace.pool)
   }
 
   /// The body is in the output.
@@ -91,7 +91,7 @@ struct ExchangeBodies: ~Copyable {
   /// Writes a request that was challenged, and its body, again as sent without credentials; false: it is no longer
   /// kept.
   mutating func writeAgain(
-    _ challenged: ChallengedRequest, _ progress: MessageProgress, _ carrier: inout CarrierTraits,
+    _ challenged: ChallengedRequest, _ progress: MessageProgress, carrier: inout CarrierTraits,
     workspace: inout Workspace, outputs: inout Outputs
   ) -> Bool {
     outputs.toUpstream.removeAll()
@@ -99,10 +99,10 @@ struct ExchangeBodies: ~Copyable {
     outputs.toUpstream.append(contentsOf: challenged.head)
     switch challenged.body {
     case .none: break
-    case .made(let body): sendMade(body.span, &outputs, &carrier)
+    case .made(let body): sendMade(body.span, to: &outputs, &carrier)
     case .held:
       var content = challenged.takeContent()
-      sendMade(content.bytes, &outputs, &carrier)
+      sendMade(content.bytes, to: &outputs, &carrier)
       challenged.putBack(&content)
       accountForUpload(as: HeldBody(workspace.heldBytes), outputs)
     case .streamed: return challenged.isIntact(progress)

@@ -48,10 +48,10 @@ extension Exchange {
   /// The deadline has passed. `upstreamIsFull`: bytes of the request, besides those in `outputs`, wait for the upstream
   /// to accept them.
   mutating func timedOut(
-    now: Int64, upstreamIsFull: Bool, _ workspace: inout Workspace, _ outputs: inout Outputs
+    now: Int64, upstreamIsFull: Bool, in workspace: inout Workspace, to outputs: inout Outputs
   ) -> Action {
-    if awaitsOperator { return unanswered(now: now, &workspace, &outputs) }
-    if resumePace(now: now, &workspace, &outputs) { return .read }
+    if awaitsOperator { return unanswered(now: now, in: &workspace, to: &outputs) }
+    if resumePace(now: now, in: &workspace, to: &outputs) { return .read }
     switch phase {
     case .head:
       preconditionFailure("nothing is due of an exchange that has not begun")
@@ -63,7 +63,7 @@ extension Exchange {
         times.lastProgress = now
         return .read
       }
-      if let action = rejectWaiting(&workspace, &outputs) { return action }
+      if let action = rejectWaiting(in: &workspace, to: &outputs) { return action }
       if response.traits.contains(.hasBegun) {
         return breakOff(now >= times.exchangeDeadline ? .exchangeTimeout : .stalled)
       }
@@ -71,9 +71,9 @@ extension Exchange {
         phase != .exchanging || !upstreamIsFull && outputs.toUpstream.isEmpty
       {
         let limit = ruling.timeouts.bodyStallMilliseconds
-        return spoolFailed("it did not get on for \(limit) ms", &workspace, &outputs)
+        return spoolFailed("it did not get on for \(limit) ms", in: &workspace, to: &outputs)
       }
-      return answer(problem(ofSilenceUntil: now, upstreamIsFull: upstreamIsFull, outputs), &workspace, &outputs)
+      return answer(problem(ofSilenceUntil: now, upstreamIsFull: upstreamIsFull, outputs), in: &workspace, to: &outputs)
     case .tunnel:
       if let helloDeadline, now >= helloDeadline {
         // The client's first bytes are still undecided, and no more arrive.
@@ -206,13 +206,13 @@ extension Exchange {
   }
 
   /// Ends the pauses that are over; false: none is. A pause does not count as idle time.
-  private mutating func resumePace(now: Int64, _ workspace: inout Workspace, _ outputs: inout Outputs) -> Bool {
+  private mutating func resumePace(now: Int64, in workspace: inout Workspace, to outputs: inout Outputs) -> Bool {
     guard let pacing = bodies.pacing else { return false }
     let downloads = resumeDownload(now: now)
     let uploads = uploadRests && pacing.upload?.resume(now: now) ?? false
     if uploads {
       times.lastProgress = now
-      bodies.sendPaced(now: now, &outputs, &workspace.pool)
+      bodies.sendPaced(now: now, to: &outputs, &workspace.pool)
     }
     return uploads || downloads
   }
@@ -233,8 +233,8 @@ extension Exchange {
 
   /// The operator's answer. Returns what to do next.
   public mutating func operatorAnswered(
-    _ verdict: TemporaryRule.Verdict, by operatorName: String, now: Int64, _ workspace: inout Workspace,
-    _ outputs: inout Outputs
+    _ verdict: TemporaryRule.Verdict, by operatorName: String, now: Int64, in workspace: inout Workspace,
+    to outputs: inout Outputs
   ) -> Action {
     precondition(awaitsOperator, "an answer that nobody waits for")
     record.ruled.answeredBy = operatorName
@@ -244,24 +244,24 @@ extension Exchange {
       return .connect
     }
     decideForOperator(.deny, .operatorDenies)
-    return answer(problem(.denied, "An operator denies this request.", asked: .denied), &workspace, &outputs)
+    return answer(problem(.denied, "An operator denies this request.", asked: .denied), in: &workspace, to: &outputs)
   }
 
   /// No operator can be asked, for the reason in `sentence`.
   public mutating func operatorMissing(
-    _ sentence: String, _ workspace: inout Workspace, _ outputs: inout Outputs
+    _ sentence: String, in workspace: inout Workspace, to outputs: inout Outputs
   ) -> Action {
     decideForOperator(.deny, .unanswered)
-    return answer(problem(.unanswered, sentence, asked: .unasked), &workspace, &outputs)
+    return answer(problem(.unanswered, sentence, asked: .unasked), in: &workspace, to: &outputs)
   }
 
-  private mutating func unanswered(now: Int64, _ workspace: inout Workspace, _ outputs: inout Outputs) -> Action {
+  private mutating func unanswered(now: Int64, in workspace: inout Workspace, to outputs: inout Outputs) -> Action {
     decideForOperator(.deny, .unanswered)
     let seconds = ruling.askTerms.waitMilliseconds / 1000
     let detail =
       "Rule \(ruling.rule?.name ?? "-") asks an operator, and none answered within \(seconds) s. "
       + "To allow it: sallyport allow \(record.reference.text)"
-    return answer(problem(.unanswered, detail, asked: .unanswered), &workspace, &outputs)
+    return answer(problem(.unanswered, detail, asked: .unanswered), in: &workspace, to: &outputs)
   }
 
   private mutating func decideForOperator(_ verdict: Decision.Verdict, _ reason: Decision.Reason) {
@@ -277,22 +277,24 @@ extension Exchange {
   // MARK: Ends from outside
 
   /// The time for draining is over. A client whose response has not begun gets an error.
-  mutating func shutDown(_ workspace: inout Workspace, _ outputs: inout Outputs) -> Action {
+  mutating func shutDown(in workspace: inout Workspace, to outputs: inout Outputs) -> Action {
     end(
       .shutDown,
       Problem(.shuttingDown, "The proxy is stopping, and the request was not answered in the time that it gives."),
-      &workspace, &outputs)
+      in: &workspace, to: &outputs)
   }
 
   /// An operator ends it, in any phase.
-  mutating func cancelled(_ workspace: inout Workspace, _ outputs: inout Outputs) -> Action {
-    end(.cancelled, Problem(.cancelled, "An operator has ended the request (sallyport cancel)."), &workspace, &outputs)
+  mutating func cancelled(in workspace: inout Workspace, to outputs: inout Outputs) -> Action {
+    end(
+      .cancelled, Problem(.cancelled, "An operator has ended the request (sallyport cancel)."), in: &workspace,
+      to: &outputs)
   }
 
   /// The policy in force now denies it, and the operator wants that to apply to exchanges under way.
   /// `denial`: what denies it, as the subject of a sentence.
   mutating func policyChanged(
-    _ denial: String, _ workspace: inout Workspace, _ outputs: inout Outputs
+    _ denial: String, in workspace: inout Workspace, to outputs: inout Outputs
   ) -> Action {
     if awaitsOperator { decideForOperator(.deny, .ruleDenies) }
     // Its own rule, which is of the policy before, does not deny it: a rule before that one would change nothing.
@@ -300,16 +302,16 @@ extension Exchange {
       reason: record.ruled.decision?.reason ?? .ruleDenies, contact: policy.configuration.proxy.contact, rule: nil,
       question: nil)
     let problem = Problem(.denied, "The policy has changed, and \(denial) denies this request now.", advice: advice)
-    return end(.policyChanged, problem, &workspace, &outputs)
+    return end(.policyChanged, problem, in: &workspace, to: &outputs)
   }
 
   /// A client whose response has not begun gets an error.
   private mutating func end(
-    _ outcome: Outcome, _ problem: Problem, _ workspace: inout Workspace, _ outputs: inout Outputs
+    _ outcome: Outcome, _ problem: Problem, in workspace: inout Workspace, to outputs: inout Outputs
   ) -> Action {
     if phase == .tunnel || response.traits.contains(.hasBegun) { return breakOffNow(outcome) }
     client.expectNoOther()
-    return answer(problem, &workspace, &outputs)
+    return answer(problem, in: &workspace, to: &outputs)
   }
 
   /// Ends it in any phase.
@@ -354,15 +356,15 @@ extension Exchange {
 
   /// Answers a request that is not read any further, after `count` bytes of it. It is the last of its connection.
   mutating func refuse(
-    _ problem: Problem, bytesIn count: Int, _ workspace: inout Workspace, _ outputs: inout Outputs
+    _ problem: Problem, bytesIn count: Int, in workspace: inout Workspace, to outputs: inout Outputs
   ) -> Action {
     request.progress = .head
     record.traffic.bytesIn = UInt64(count)
-    return answer(problem, &workspace, &outputs)
+    return answer(problem, in: &workspace, to: &outputs)
   }
 
   /// Sends a response of the proxy's own. The client's connection is kept only if the request was read completely.
-  mutating func answer(_ problem: Problem, _ workspace: inout Workspace, _ outputs: inout Outputs) -> Action {
+  mutating func answer(_ problem: Problem, in workspace: inout Workspace, to outputs: inout Outputs) -> Action {
     let persists = client.terms.contains(.persists) && request.progress == .done
     record.outcome = .problem(problem.kind)
     record.found.finding = Finding(problem)
@@ -384,18 +386,18 @@ extension Exchange {
     ProblemWriter(
       problem: problem, rule: ruling.rule?.name, reference: record.reference, proxyName: workspace.name,
       form: client.answerForm, isHead: request.traits.contains(.isHead), closes: !persists,
-      cacheStatus: response.cacheStatus, substitute: substitute(for: problem, workspace)
+      cacheStatus: response.cacheStatus, substitute: substitute(for: problem, in: workspace)
     ).write(to: &outputs.toClient, date: workspace.date.bytes)
     record.countOut(outputs.toClient, from: before)
     // If the content of a response was checked, the response has been read to its end.
     let keepsUpstream = response.progress == .done && isRequestWhole && upstream.carrier.contains(.persists)
-    releaseHeld(&workspace)
+    releaseHeld(in: &workspace)
     return .end(Ending(client: persists ? .keep : .linger, keepsUpstream: keepsUpstream))
   }
 
   /// The file in place of the problem's body, as long as there is memory for it. What a slow client has not received
   /// yet counts like a held body: a thousand such clients would have a thousand copies.
-  private mutating func substitute(for problem: Problem, _ workspace: borrowing Workspace) -> SubstituteAnswer? {
+  private mutating func substitute(for problem: Problem, in workspace: borrowing Workspace) -> SubstituteAnswer? {
     guard client.answerForm != .grpc,
       let answer = ruling.substitute(for: problem, isTunnel: request.traits.contains(.isTunnel))
     else { return nil }
@@ -408,7 +410,7 @@ extension Exchange {
 
   /// Answers OPTIONS * and TRACE and OPTIONS that may go no further (RFC 9110, 7.6.2).
   mutating func answerForItself(
-    _ bytes: Span<UInt8>, _ workspace: inout Workspace, _ outputs: inout Outputs
+    _ bytes: Span<UInt8>, in workspace: inout Workspace, to outputs: inout Outputs
   ) -> Action {
     let persists =
       client.terms.contains(.persists) && !client.terms.contains(.isHTTP10) && request.progress == .done
@@ -424,15 +426,15 @@ extension Exchange {
   // MARK: Tunnels
 
   /// The proxy can act as the host: the tunnel is granted, and no upstream is opened before a request arrives.
-  public mutating func interiorOpened(_ workspace: inout Workspace, _ outputs: inout Outputs) -> Action {
+  public mutating func interiorOpened(in workspace: inout Workspace, to outputs: inout Outputs) -> Action {
     precondition(phase == .connecting && tunnel.interior != nil, "a tunnel was opened that nobody waits for")
     phase = .exchanging
     request.progress = .done
-    grantTunnel(&workspace, &outputs)
+    grantTunnel(in: &workspace, to: &outputs)
     return .end(Ending(client: .intercept, keepsUpstream: false))
   }
 
-  mutating func grantTunnel(_ workspace: inout Workspace, _ outputs: inout Outputs) {
+  mutating func grantTunnel(in workspace: inout Workspace, to outputs: inout Outputs) {
     record.answer.status = 200
     workspace.pool.lend(&outputs.toClient, BufferPool.smallestBlock)
     let before = outputs.toClient.count
@@ -474,7 +476,7 @@ extension Exchange {
     case .end: return Step(consumed: bytes.count, action: endOfTunnel(.done))
     case .refuse(let fault):
       if isClients { record.traffic.bytesIn &+= UInt64(bytes.count) }
-      return Step(consumed: bytes.count, action: refuseTunnel(fault, &workspace, &outputs))
+      return Step(consumed: bytes.count, action: refuseTunnel(fault, in: &workspace, to: &outputs))
     case .report(let fault):
       record.way.assurance = Assurance.none
       tunnel.report(fault, &record)
@@ -483,22 +485,22 @@ extension Exchange {
     return bytes.isEmpty ? Step(consumed: 0, action: .read) : Step(consumed: 0, action: .forward(count: bytes.count))
   }
 
-  mutating func refuseTunnel(_ fault: TunnelFault, _ workspace: inout Workspace, _ outputs: inout Outputs) -> Action {
+  mutating func refuseTunnel(_ fault: TunnelFault, in workspace: inout Workspace, to outputs: inout Outputs) -> Action {
     tunnel.refuse(fault, &record)
-    return sayAlert(TunnelAlert(fault), &workspace, &outputs)
+    return sayAlert(TunnelAlert(fault), in: &workspace, to: &outputs)
   }
 
   /// The certificates in the tunnel have been checked against the policy; `refusal` nil: they satisfy it.
   public mutating func tunnelJudged(
-    _ refusal: Problem?, _ workspace: inout Workspace, _ outputs: inout Outputs
+    _ refusal: Problem?, in workspace: inout Workspace, to outputs: inout Outputs
   ) -> Action {
     if tunnel.judged(refusal, enforces: ruling.enforces, &record) { return .read }
-    return sayAlert(.badCertificate, &workspace, &outputs)
+    return sayAlert(.badCertificate, in: &workspace, to: &outputs)
   }
 
   /// Tells the client why its tunnel ends; `alert` nil: it does not speak TLS.
   private mutating func sayAlert(
-    _ alert: TunnelAlert?, _ workspace: inout Workspace, _ outputs: inout Outputs
+    _ alert: TunnelAlert?, in workspace: inout Workspace, to outputs: inout Outputs
   ) -> Action {
     if let alert {
       workspace.pool.lend(&outputs.toClient, BufferPool.smallestBlock)
@@ -521,7 +523,7 @@ extension Exchange {
   public var yieldsHeld: Bool { phase == .collecting && bodies.spooled?.yields ?? false }
 
   /// Another client holds less than its share and waits for memory: this body gives up its own.
-  public mutating func giveUpHeld(_ workspace: inout Workspace, _ outputs: inout Outputs) -> Action {
+  public mutating func giveUpHeld(in workspace: inout Workspace, to outputs: inout Outputs) -> Action {
     if bodies.held == nil, let challenged = bodies.challenged, challenged.heldBytes > 0 {
       // The copy: the request only cannot be sent again.
       challenged.release(&workspace.pool)
@@ -529,21 +531,21 @@ extension Exchange {
     }
     if bodies.held == nil, hasBodyOnItsWay {
       let hasBegun = phase == .tunnel || response.traits.contains(.hasBegun)
-      return hasBegun ? breakOffNow(.displaced) : refuseToHold(&workspace, &outputs)
+      return hasBegun ? breakOffNow(.displaced) : refuseToHold(in: &workspace, to: &outputs)
     }
     precondition(bodies.held != nil, "a body was to be given up that is not held")
     if let spooled = bodies.spooled, phase == .collecting {
       spooled.spillAtOnce()
       return .read
     }
-    return refuseToHold(&workspace, &outputs)
+    return refuseToHold(in: &workspace, to: &outputs)
   }
 
-  mutating func refuseToHold(_ workspace: inout Workspace, _ outputs: inout Outputs) -> Action {
+  mutating func refuseToHold(in workspace: inout Workspace, to outputs: inout Outputs) -> Action {
     let limit = policy.configuration.limits.heldBodiesBytes
     return answer(
       Problem(.heldBodiesSpent, "All bodies that are held may take \(limit) bytes together, and they do."),
-      &workspace, &outputs)
+      in: &workspace, to: &outputs)
   }
 
   /// Nothing waits for one end any more.
@@ -551,7 +553,7 @@ extension Exchange {
   /// What is left of the request is not sent.
   public mutating func dropUpload() { bodies.dropUpload() }
   /// Releases the memory of a held body, if there is one.
-  public mutating func releaseHeld(_ workspace: inout Workspace) { bodies.releaseHeld(&workspace.pool) }
+  public mutating func releaseHeld(in workspace: inout Workspace) { bodies.releaseHeld(&workspace.pool) }
 
   // MARK: The file of a body that is buffered whole
 
@@ -576,11 +578,11 @@ extension Exchange {
 
   /// The file cannot be written or read: `reason` includes its path.
   public mutating func spoolFailed(
-    _ reason: String, _ workspace: inout Workspace, _ outputs: inout Outputs
+    _ reason: String, in workspace: inout Workspace, to outputs: inout Outputs
   ) -> Action {
     let detail = "The body of the request is kept in a file until its length is known: \(reason)."
     if response.traits.contains(.hasBegun) { return breakOff(.problem(.spoolFailed)) }
-    return answer(Problem(.spoolFailed, detail), &workspace, &outputs)
+    return answer(Problem(.spoolFailed, detail), in: &workspace, to: &outputs)
   }
 
   /// The bytes of the file to send next; nil: none now. `spoolRead` or `spoolFailed` follows.
@@ -589,10 +591,10 @@ extension Exchange {
   }
 
   public mutating func spoolRead(
-    _ bytes: [UInt8], now: Int64, _ workspace: inout Workspace, _ outputs: inout Outputs
+    _ bytes: [UInt8], now: Int64, in workspace: inout Workspace, to outputs: inout Outputs
   ) {
     times.lastProgress = now
     if bodies.spooled?.pieceRead(bytes, to: &bodies.paced) ?? false { bodies.spooled = nil }
-    bodies.sendPaced(now: now, &outputs, &workspace.pool)
+    bodies.sendPaced(now: now, to: &outputs, &workspace.pool)
   }
 }

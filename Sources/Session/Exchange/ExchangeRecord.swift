@@ -224,10 +224,10 @@ extension ExchangeRecord {
   /// Writes the method, and the target without query, for the log line and errors. `interior`: the intercepted tunnel
   /// that the request came by.
   mutating func writeText(
-    _ head: borrowing RequestHead, _ bytes: Span<UInt8>, interior: Interior?, _ pool: inout BufferPool,
+    _ head: borrowing RequestHead, _ bytes: Span<UInt8>, interior: Interior?, pool: inout BufferPool,
     to text: inout ByteBuffer
   ) {
-    writeMethod(head, bytes, &pool, to: &text)
+    writeMethod(head, bytes, pool: &pool, to: &text)
     self.text.isCut =
       head.method.count > Self.longestMethod || head.path.count > Self.longestPath
       || head.authority.count > Self.longestAuthority
@@ -249,7 +249,7 @@ extension ExchangeRecord {
 
   /// The same for a head of which only the method can be read.
   mutating func writeMethod(
-    _ head: borrowing RequestHead, _ bytes: Span<UInt8>, _ pool: inout BufferPool, to text: inout ByteBuffer
+    _ head: borrowing RequestHead, _ bytes: Span<UInt8>, pool: inout BufferPool, to text: inout ByteBuffer
   ) {
     text.removeAll()
     pool.lend(&text, BufferPool.smallestBlock)
@@ -259,7 +259,7 @@ extension ExchangeRecord {
   }
 
   /// Records what the log line shows of the original response, whatever the client gets.
-  mutating func noteOrigin(_ head: borrowing ResponseHead, _ bytes: Span<UInt8>, _ text: inout ByteBuffer) {
+  mutating func noteOrigin(_ head: borrowing ResponseHead, _ bytes: Span<UInt8>, to text: inout ByteBuffer) {
     // A response from the store has no origin status.
     if answer.cache?.isSaidByOrigin ?? true { answer.upstreamStatus = head.status }
     guard let type = head.fields.only(.contentType) else { return }

@@ -59,11 +59,11 @@ public struct Session: ~Copyable {
 
   /// A tunnel of an earlier process. See `Exchange.init(resuming:)`.
   public init(
-    resuming state: TunnelState, policy: Policy, in rooms: ExchangeRooms, now: Int64, _ workspace: inout Workspace,
-    _ outputs: inout Outputs
+    resuming state: TunnelState, policy: Policy, in rooms: ExchangeRooms, now: Int64, in workspace: inout Workspace,
+    to outputs: inout Outputs
   ) {
     self.init(policy: policy, in: rooms, now: now)
-    exchange = Exchange(resuming: state, policy: policy, now: now, &workspace, &outputs)
+    exchange = Exchange(resuming: state, policy: policy, now: now, in: &workspace, to: &outputs)
     phase = .exchange
   }
 
@@ -105,11 +105,11 @@ public struct Session: ~Copyable {
 
   /// Bytes of the client. `Step.consumed` is the number that was consumed.
   public mutating func clientReceived(
-    _ bytes: Span<UInt8>, now: Int64, policy current: Policy, _ workspace: inout Workspace, _ outputs: inout Outputs
+    _ bytes: Span<UInt8>, now: Int64, policy current: Policy, in workspace: inout Workspace, to outputs: inout Outputs
   ) -> Step {
     switch phase {
     case .exchange:
-      return exchange.clientReceived(bytes, now: now, &workspace, &outputs)
+      return exchange.clientReceived(bytes, now: now, in: &workspace, to: &outputs)
     case .over:
       return Step(consumed: bytes.count, action: .read)
     case .idle:
@@ -117,38 +117,38 @@ public struct Session: ~Copyable {
       phase = .head
       since = now
       take(current)
-      return readHead(bytes, now: now, &workspace, &outputs)
+      return readHead(bytes, now: now, in: &workspace, to: &outputs)
     case .head:
-      return readHead(bytes, now: now, &workspace, &outputs)
+      return readHead(bytes, now: now, in: &workspace, to: &outputs)
     }
   }
 
   private mutating func readHead(
-    _ bytes: Span<UInt8>, now: Int64, _ workspace: inout Workspace, _ outputs: inout Outputs
+    _ bytes: Span<UInt8>, now: Int64, in workspace: inout Workspace, to outputs: inout Outputs
   ) -> Step {
     headBytesSeen = bytes.count
-    switch read(bytes, &workspace) {
+    switch read(bytes, in: &workspace) {
     case .incomplete:
       return Step(consumed: 0, action: .read)
     case .invalid(let fault):
-      begin(now: now, &workspace)
+      begin(now: now, in: &workspace)
       let problem = Problem(Problem.Kind(ofRequest: fault), "The request \(fault.sentence).")
-      return Step(consumed: bytes.count, action: exchange.headRefused(bytes, problem, &workspace, &outputs))
+      return Step(consumed: bytes.count, action: exchange.headRefused(bytes, problem, in: &workspace, to: &outputs))
     case .complete(let count):
-      begin(now: now, &workspace)
+      begin(now: now, in: &workspace)
       if !awaitedRepeat.isEmpty {
         let problem = RefusedExpectation.problem(of: workspace.request, bytes, after: awaitedRepeat)
         awaitedRepeat = []
         if let problem {
-          let action = exchange.refuse(problem, bytesIn: bytes.count, &workspace, &outputs)
+          let action = exchange.refuse(problem, bytesIn: bytes.count, in: &workspace, to: &outputs)
           return Step(consumed: bytes.count, action: action)
         }
       }
-      return exchange.headReceived(bytes, headBytes: count, now: now, &workspace, &outputs)
+      return exchange.headReceived(bytes, headBytes: count, now: now, in: &workspace, to: &outputs)
     }
   }
 
-  private func read(_ bytes: Span<UInt8>, _ workspace: inout Workspace) -> HeadProgress {
+  private func read(_ bytes: Span<UInt8>, in workspace: inout Workspace) -> HeadProgress {
     let limits = policy.configuration.limits
     return workspace.request.read(
       bytes, limits: HeadLimits(bytes: limits.headerBytes, fields: limits.headers), isInTunnel: origin.interior != nil,
@@ -160,42 +160,42 @@ public struct Session: ~Copyable {
     policy = current
   }
 
-  private mutating func begin(now: Int64, _ workspace: inout Workspace) {
+  private mutating func begin(now: Int64, in workspace: inout Workspace) {
     let room = room ?? rooms.take()
     self.room = room
-    room.exchange.begin(by: policy, of: origin, now: now, &workspace)
+    room.exchange.begin(by: policy, of: origin, now: now, in: &workspace)
     origin.tunnelIsUnchecked = false
     phase = .exchange
   }
 
   /// Refuses the request that begins with `bytes`, before it is read and any rule is tried.
   public mutating func refuseUnread(
-    _ bytes: Span<UInt8>, _ problem: Problem, now: Int64, policy current: Policy, _ workspace: inout Workspace,
-    _ outputs: inout Outputs
+    _ bytes: Span<UInt8>, _ problem: Problem, now: Int64, policy current: Policy, in workspace: inout Workspace,
+    to outputs: inout Outputs
   ) -> Action {
     precondition(phase == .idle, "a request that has been read is refused for what it is")
     policy = current
-    _ = read(bytes, &workspace)
-    begin(now: now, &workspace)
-    return exchange.headRefused(bytes, problem, &workspace, &outputs)
+    _ = read(bytes, in: &workspace)
+    begin(now: now, in: &workspace)
+    return exchange.headRefused(bytes, problem, in: &workspace, to: &outputs)
   }
 
   /// Refuses a request whose head is incomplete.
   private mutating func refuse(
-    _ kind: Problem.Kind, _ detail: String, now: Int64, _ workspace: inout Workspace, _ outputs: inout Outputs
+    _ kind: Problem.Kind, _ detail: String, now: Int64, in workspace: inout Workspace, to outputs: inout Outputs
   ) -> Action {
-    begin(now: now, &workspace)
-    return exchange.refuse(Problem(kind, detail), bytesIn: headBytesSeen, &workspace, &outputs)
+    begin(now: now, in: &workspace)
+    return exchange.refuse(Problem(kind, detail), bytesIn: headBytesSeen, in: &workspace, to: &outputs)
   }
 
   /// The client has closed its sending direction. See `Exchange.clientEnded`.
-  public mutating func clientEnded(now: Int64, _ workspace: inout Workspace, _ outputs: inout Outputs) -> Action {
+  public mutating func clientEnded(now: Int64, in workspace: inout Workspace, to outputs: inout Outputs) -> Action {
     switch phase {
     case .idle, .over: return .close
-    case .exchange: return exchange.clientEnded(now: now, &workspace, &outputs)
+    case .exchange: return exchange.clientEnded(now: now, in: &workspace, to: &outputs)
     case .head:
       let detail = "The request \(MessageFault.truncated.sentence)."
-      return refuse(.malformedRequest, detail, now: now, &workspace, &outputs)
+      return refuse(.malformedRequest, detail, now: now, in: &workspace, to: &outputs)
     }
   }
 
@@ -226,15 +226,15 @@ public struct Session: ~Copyable {
   /// The deadline has passed. `upstreamIsFull`: bytes of the request, besides those in `outputs`, wait for the upstream
   /// to accept them.
   public mutating func timedOut(
-    now: Int64, upstreamIsFull: Bool = false, _ workspace: inout Workspace, _ outputs: inout Outputs
+    now: Int64, upstreamIsFull: Bool = false, in workspace: inout Workspace, to outputs: inout Outputs
   ) -> Action {
     switch phase {
     case .idle, .over: return .close
-    case .exchange: return exchange.timedOut(now: now, upstreamIsFull: upstreamIsFull, &workspace, &outputs)
+    case .exchange: return exchange.timedOut(now: now, upstreamIsFull: upstreamIsFull, in: &workspace, to: &outputs)
     case .head:
       let limit = policy.configuration.timeouts.clientHeaderMilliseconds
       let detail = "The head of the request was not complete after \(limit) ms."
-      return refuse(.slowRequest, detail, now: now, &workspace, &outputs)
+      return refuse(.slowRequest, detail, now: now, in: &workspace, to: &outputs)
     }
   }
 
@@ -259,20 +259,20 @@ public struct Session: ~Copyable {
   }
 
   /// The time for draining is over. A client whose response has not begun gets an error.
-  public mutating func shutDown(_ workspace: inout Workspace, _ outputs: inout Outputs) -> Action {
-    phase == .exchange ? exchange.shutDown(&workspace, &outputs) : .close
+  public mutating func shutDown(in workspace: inout Workspace, to outputs: inout Outputs) -> Action {
+    phase == .exchange ? exchange.shutDown(in: &workspace, to: &outputs) : .close
   }
 
   /// An operator ends the current exchange.
-  public mutating func cancelled(_ workspace: inout Workspace, _ outputs: inout Outputs) -> Action {
-    phase == .exchange ? exchange.cancelled(&workspace, &outputs) : .close
+  public mutating func cancelled(in workspace: inout Workspace, to outputs: inout Outputs) -> Action {
+    phase == .exchange ? exchange.cancelled(in: &workspace, to: &outputs) : .close
   }
 
   /// The policy in force now denies the current exchange.
   public mutating func policyChanged(
-    _ denial: String, _ workspace: inout Workspace, _ outputs: inout Outputs
+    _ denial: String, in workspace: inout Workspace, to outputs: inout Outputs
   ) -> Action {
-    phase == .exchange ? exchange.policyChanged(denial, &workspace, &outputs) : .close
+    phase == .exchange ? exchange.policyChanged(denial, in: &workspace, to: &outputs) : .close
   }
 
   /// Another client waits for what this one holds above its share.

@@ -85,7 +85,7 @@ public struct Workspace: ~Copyable {
   public mutating func decide(
     _ facts: borrowing RequestFacts, by policy: Policy
   ) -> (decision: Decision, rule: TemporaryRule?) {
-    temporary.amend(policy.decide(facts, &decisions), facts, wall: wallMilliseconds, &decisions)
+    temporary.amend(policy.decide(facts, in: &decisions), facts, wall: wallMilliseconds, in: &decisions)
   }
 }
 

@@ -46,7 +46,7 @@ struct ConnectDialogue: Sendable {
   mutating func received(_ input: Span<UInt8>, _ output: inout ByteBuffer) -> ParentHandshake.Progress {
     output.append(request)
     request = []
-    if let challenge { return drop(challenge.lines, challenge.remaining, input.count, from: 0) }
+    if let challenge { return drop(challenge.lines, challenge.remaining, count: input.count, from: 0) }
     var consumed = 0
     var head = ResponseHead()
     while consumed < input.count {
@@ -75,7 +75,7 @@ struct ConnectDialogue: Sendable {
     if status == 407, scheme == .digest {
       let lines = head.fields.lines.filter { $0.known == .proxyAuthenticate }.map { bytes.extracting($0.value).array }
       if head.isPersistent, case .length(let length) = head.framing, length <= ChallengedRequest.mostDropped {
-        return drop(lines, length, bytes.count, from: consumed)
+        return drop(lines, length, count: bytes.count, from: consumed)
       }
       return .challenged(consumed: consumed, lines: lines, isKept: false)
     }
@@ -92,7 +92,7 @@ struct ConnectDialogue: Sendable {
 
   /// Skips the content of a challenge. `count` bytes of input are there.
   private mutating func drop(
-    _ lines: [[UInt8]], _ remaining: UInt64, _ count: Int, from consumed: Int
+    _ lines: [[UInt8]], _ remaining: UInt64, count: Int, from consumed: Int
   ) -> ParentHandshake.Progress {
     let dropped = Int(min(remaining, UInt64(count - consumed)))
     if remaining > UInt64(dropped) {

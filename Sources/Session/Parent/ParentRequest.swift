@@ -21,7 +21,7 @@ public enum ParentRequest {
   /// Host. Bytes after the head stay. `head`: the positions of its parts. `pool`: the source of the memory of `output`.
   /// Returns the new positions.
   static func rewrite(
-    _ output: inout ByteBuffer, _ head: WrittenHead, adding lines: [UInt8], _ pool: inout BufferPool
+    _ output: inout ByteBuffer, _ head: WrittenHead, adding lines: [UInt8], pool: inout BufferPool
   ) -> WrittenHead {
     var rewritten = pool.take(output.count + scheme.utf8CodeUnitCount + head.authority.count + lines.count)
     rewritten.append(output.bytes.extracting(0..<head.target.lowerBound))
@@ -40,7 +40,7 @@ public enum ParentRequest {
   }
 
   /// Inserts `lines`, whole ones, after Host in the head at the front of `output`.
-  static func insert(_ lines: [UInt8], into output: inout ByteBuffer, _ head: WrittenHead, _ pool: inout BufferPool) {
+  static func insert(_ lines: [UInt8], into output: inout ByteBuffer, _ head: WrittenHead, pool: inout BufferPool) {
     var extended = pool.take(output.count + lines.count)
     extended.append(output.bytes.extracting(0..<head.behindHost))
     extended.append(lines)

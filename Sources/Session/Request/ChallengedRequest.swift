@@ -86,7 +86,7 @@ final class ChallengedRequest {
   }
 
   /// The body that was collected leaves. It is kept, provided it is whole.
-  func keep(_ collected: Span<UInt8>, isWhole: Bool, _ budget: ByteBudget, _ pool: inout BufferPool) {
+  func keep(_ collected: Span<UInt8>, isWhole: Bool, _ budget: ByteBudget, pool: inout BufferPool) {
     guard isWhole else {
       body = .streamed
       return
@@ -189,14 +189,14 @@ final class ChallengedRequest {
     } else if head.status == 407, parent != nil {
       fault = parent?.challenged(by: head.fields.values(of: .proxyAuthenticate, bytes), &nonces)
     } else {
-      noteNextNonces(head, bytes, &nonces)
+      noteNextNonces(head, bytes, nonces: &nonces)
       return .none
     }
     return fault.map { .unanswered($0) } ?? .answered
   }
 
   /// RFC 7616, 3.5.
-  private func noteNextNonces(_ head: borrowing ResponseHead, _ bytes: Span<UInt8>, _ nonces: inout NonceMemory) {
+  private func noteNextNonces(_ head: borrowing ResponseHead, _ bytes: Span<UInt8>, nonces: inout NonceMemory) {
     for (attempts, name) in [(origin, Self.authenticationInfo), (parent, Self.proxyAuthenticationInfo)] {
       guard let attempts, attempts.hasAnswered else { continue }
       for line in head.fields.lines where bytes.equals(line.name, ignoringCase: name.span) {
@@ -234,14 +234,14 @@ final class ChallengedRequest {
   func beginDropping() { dropped = 0 }
 
   func drop(
-    _ bytes: Span<UInt8>, _ progress: inout MessageProgress, _ limits: HeadLimits, _ trailers: inout FieldSection
+    _ bytes: Span<UInt8>, _ progress: inout MessageProgress, limits: HeadLimits, trailers: inout FieldSection
   ) -> Dropping {
     var consumed = 0
     switch progress {
     case .length(let remaining):
       consumed = Int(min(remaining, UInt64(bytes.count)))
       progress.moved(consumed)
-    case .chunked(var decoder): consumed = dropChunks(bytes, &decoder, &progress)
+    case .chunked(var decoder): consumed = dropChunks(bytes, &decoder, progress: &progress)
     case .head, .trailers, .untilClose, .done: break
     }
     if case .trailers = progress {
@@ -259,7 +259,7 @@ final class ChallengedRequest {
 
   /// Returns the number of bytes consumed. A broken coding leaves `progress` at the head.
   private func dropChunks(
-    _ bytes: Span<UInt8>, _ decoder: inout ChunkedDecoder, _ progress: inout MessageProgress
+    _ bytes: Span<UInt8>, _ decoder: inout ChunkedDecoder, progress: inout MessageProgress
   ) -> Int {
     var at = 0
     while true {

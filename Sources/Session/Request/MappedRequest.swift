@@ -19,9 +19,9 @@ extension RequestMapping {
 
   /// Why the request with these facts, which `decision` allows, is not sent there; nil: it is.
   func refusal(
-    _ facts: borrowing RequestFacts, _ decision: Decision, _ policy: Policy, _ workspace: inout Workspace
+    _ facts: borrowing RequestFacts, _ decision: Decision, policy: Policy, in workspace: inout Workspace
   ) -> Refusal? {
-    if let denial = temporaryDenial(facts, decision, &workspace) {
+    if let denial = temporaryDenial(facts, decision, in: &workspace) {
       let detail = "The request would go to \(target.url(of: path)), which an operator denies for now."
       return .denied(Problem(.denied, detail), by: denial)
     }
@@ -32,13 +32,13 @@ extension RequestMapping {
 
   /// A temporary denial by an operator applies to every way of reaching the destination.
   private func temporaryDenial(
-    _ asked: borrowing RequestFacts, _ decision: Decision, _ workspace: inout Workspace
+    _ asked: borrowing RequestFacts, _ decision: Decision, in workspace: inout Workspace
   ) -> Decision? {
     if workspace.temporary.isEmpty { return nil }
     let facts = RequestFacts(
       scheme: target.scheme, port: target.port, method: asked.method, path: path.span, isTunnel: false,
       sender: asked.sender, link: workspace.link, wall: workspace.wallMilliseconds)
-    let amended = workspace.temporary.amend(decision, facts, wall: workspace.wallMilliseconds, &workspace.decisions)
+    let amended = workspace.temporary.amend(decision, facts, wall: workspace.wallMilliseconds, in: &workspace.decisions)
     return amended.decision.verdict == .deny ? amended.decision : nil
   }
 

@@ -40,8 +40,8 @@ struct RequestHeadWriter {
     _ bytes: Span<UInt8>, _ edits: RequestPolicy, body: RequestBodyEdits, target: RuleTarget?, interior: Interior?,
     ending namedFields: [UInt8], workspace: inout Workspace, to out: inout ByteBuffer
   ) -> WrittenHead {
-    dropEdited(bytes, edits, &workspace.request.fields)
-    let type = typeLine(bytes, edits.fields, body, &workspace.request.fields)
+    dropEdited(bytes, edits, fields: &workspace.request.fields)
+    let type = typeLine(bytes, edits.fields, body: body, fields: &workspace.request.fields)
     let announced =
       workspace.request.fields.first(.trailer) == nil || body.length != nil
       ? []
@@ -50,7 +50,7 @@ struct RequestHeadWriter {
     workspace.pool.lend(
       &out, workspace.request.fields.lines.last.map { $0.line.upperBound + 256 } ?? 1024 + edits.fields.addedBytes)
     let written = writeRequestLine(
-      bytes, edits.serialization, target: target, interior: interior, workspace.request, to: &out)
+      bytes, edits.serialization, target: target, interior: interior, head: workspace.request, to: &out)
     writeMaxForwards(bytes, &workspace.request, to: &out)
     workspace.request.fields.write(bytes, to: &out)
     out.append(announced)
@@ -89,14 +89,14 @@ struct RequestHeadWriter {
   /// The request line, and Host after it.
   private func writeRequestLine(
     _ bytes: Span<UInt8>, _ serialization: RequestSerialization?, target: RuleTarget?, interior: Interior?,
-    _ head: borrowing RequestHead, to out: inout ByteBuffer
+    head: borrowing RequestHead, to out: inout ByteBuffer
   ) -> WrittenHead {
     var written = WrittenHead()
     out.append(bytes.extracting(head.method))
     written.method = 0..<out.count
     out.append(0x20)
     let begin = out.count
-    writeTarget(bytes, serialization, target: target, head, to: &out)
+    writeTarget(bytes, serialization, target: target, head: head, to: &out)
     written.target = begin..<out.count
     out.append(" HTTP/1.1\r\nHost: ")
     let authority = out.count
@@ -118,7 +118,7 @@ struct RequestHeadWriter {
   /// The Content-Type for a changed body; nil if the client's, or the rule's own, stays. Drops fields that the new body
   /// makes untrue.
   private func typeLine(
-    _ bytes: Span<UInt8>, _ edits: FieldEdits, _ body: RequestBodyEdits, _ fields: inout FieldSection
+    _ bytes: Span<UInt8>, _ edits: FieldEdits, body: RequestBodyEdits, fields: inout FieldSection
   ) -> [UInt8]? {
     // Other expectations are the origin's to meet or to refuse.
     if body.hasContinued, let value = fields.first(.expect), bytes.equals(value, ignoringCase: "100-continue") {
@@ -145,7 +145,7 @@ struct RequestHeadWriter {
   /// The target in origin-form, with the rule's parameters if they belong in the query.
   private func writeTarget(
     _ bytes: Span<UInt8>, _ serialization: RequestSerialization?, target ruleTarget: RuleTarget?,
-    _ head: borrowing RequestHead, to out: inout ByteBuffer
+    head: borrowing RequestHead, to out: inout ByteBuffer
   ) {
     let query = serialization?.query(for: bytes.extracting(head.method)) ?? []
     if let mapped = ruleTarget?.mapped(bytes, head) {
@@ -161,7 +161,7 @@ struct RequestHeadWriter {
     QueryEncoding.append(query: query, to: target, into: &out)
   }
 
-  private func dropEdited(_ bytes: Span<UInt8>, _ edits: RequestPolicy, _ fields: inout FieldSection) {
+  private func dropEdited(_ bytes: Span<UInt8>, _ edits: RequestPolicy, fields: inout FieldSection) {
     fields.drop(.host)
     if isHTTP10 { fields.drop(.expect) }
     fields.dropRepeatedLength()

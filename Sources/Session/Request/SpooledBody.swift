@@ -43,7 +43,7 @@ final class SpooledBody {
 
   /// Adds a piece to what is held. `ofAll`: the most that all held bodies may take.
   func take(
-    _ piece: Span<UInt8>, _ held: HeldBody, heldBytes: Int, ofAll limit: Int, _ pool: inout BufferPool
+    _ piece: Span<UInt8>, _ held: HeldBody, heldBytes: Int, ofAll limit: Int, pool: inout BufferPool
   ) -> Taking {
     if written + UInt64(held.content.count + piece.count) > Self.mostBytes { return .tooLarge }
     if held.content.count + piece.count > heldBytes { spills = true }

@@ -31,7 +31,7 @@ struct FieldTranslation {
 
   /// Drops the fields that change, and returns their new lines with line ends. `target`: where the rule sends the
   /// request; nil: to the URL that was asked for, as https.
-  func translate(_ bytes: Span<UInt8>, of target: RuleTarget?, _ workspace: inout Workspace) -> [UInt8] {
+  func translate(_ bytes: Span<UInt8>, of target: RuleTarget?, in workspace: inout Workspace) -> [UInt8] {
     guard let asked = AskedPlace(url) else { return [] }
     var told: [UInt8] = []
     workspace.response.fields.drop(Self.transportSecurityName, in: bytes)
@@ -41,14 +41,14 @@ struct FieldTranslation {
       var replaced: [UInt8]? = nil
       if line.known == .setCookie {
         // The order of cookies with the same name matters, so all of them move.
-        replaced = cookie(value, target, asked, &workspace) ?? value.array
+        replaced = cookie(value, target, asked: asked, in: &workspace) ?? value.array
       } else if bytes.equals(line.name, ignoringCase: "location") {
-        replaced = translated(value, target, asked, methods: [method, Self.get], &workspace)
+        replaced = translated(value, target, asked: asked, methods: [method, Self.get], in: &workspace)
       } else if bytes.equals(line.name, ignoringCase: "content-location") {
-        replaced = translated(value, target, asked, methods: [Self.get], &workspace)
+        replaced = translated(value, target, asked: asked, methods: [Self.get], in: &workspace)
       } else if bytes.equals(line.name, ignoringCase: "refresh") {
         let place = Self.urlOfRefresh(value)
-        if let new = translated(value.extracting(place), target, asked, methods: [Self.get], &workspace) {
+        if let new = translated(value.extracting(place), target, asked: asked, methods: [Self.get], in: &workspace) {
           replaced = value.extracting(first: place.lowerBound).array + new
           replaced! += value.extracting(place.upperBound...).array
         }
@@ -64,16 +64,16 @@ struct FieldTranslation {
 
   /// A URL of the response as the program would use it, with one of `methods`; nil if it stays unchanged.
   private func translated(
-    _ reference: Span<UInt8>, _ target: RuleTarget?, _ asked: AskedPlace, methods: [[UInt8]],
-    _ workspace: inout Workspace
+    _ reference: Span<UInt8>, _ target: RuleTarget?, asked: AskedPlace, methods: [[UInt8]],
+    in workspace: inout Workspace
   ) -> [UInt8]? {
-    guard let target else { return downgraded(reference, asked, methods, &workspace) }
-    return Self.mappedURL(reference, target, asked.place)
+    guard let target else { return downgraded(reference, asked, methods: methods, in: &workspace) }
+    return Self.mappedURL(reference, target, place: asked.place)
   }
 
   /// A URL of the same server, as http; nil if it is another server's, or policy would not upgrade it.
   private func downgraded(
-    _ reference: Span<UInt8>, _ asked: AskedPlace, _ methods: [[UInt8]], _ workspace: inout Workspace
+    _ reference: Span<UInt8>, _ asked: AskedPlace, methods: [[UInt8]], in workspace: inout Workspace
   ) -> [UInt8]? {
     let scheme = "https://".utf8.count
     guard reference.count > scheme, reference.equals(0..<scheme, ignoringCase: "https://") else { return nil }
@@ -86,7 +86,7 @@ struct FieldTranslation {
     var pathEnd = end
     while pathEnd < reference.count, reference[pathEnd] != 0x3f, reference[pathEnd] != 0x23 { pathEnd += 1 }
     let path = reference.extracting(end..<pathEnd).array
-    for method in methods where !isUpgraded(asked.host, asked.port, method: method, path: path, &workspace) {
+    for method in methods where !isUpgraded(asked.host, asked.port, method: method, path: path, in: &workspace) {
       return nil
     }
     return asked.place + reference.extracting(end...).array
@@ -94,14 +94,14 @@ struct FieldTranslation {
 
   /// Whether a rule would upgrade this request of the program, like the current one.
   func isUpgraded(
-    _ host: [UInt8], _ port: UInt16?, method: [UInt8], path: [UInt8], _ workspace: inout Workspace
+    _ host: [UInt8], _ port: UInt16?, method: [UInt8], path: [UInt8], in workspace: inout Workspace
   ) -> Bool {
     guard workspace.decisions.host.set(host.span) == nil else { return false }
     let decision = policy.decide(
       RequestFacts(
         scheme: .http, port: port ?? Scheme.http.defaultPort, method: method.span, path: path.span, isTunnel: false,
         sender: sender, link: workspace.link,
-        wall: workspace.wallMilliseconds), &workspace.decisions)
+        wall: workspace.wallMilliseconds), in: &workspace.decisions)
     guard decision.verdict == .allow, let rule = decision.rule else { return false }
     return policy.rules[rule].leavesByTLS
   }
@@ -129,27 +129,27 @@ struct FieldTranslation {
 
   /// A cookie as the program would use it; nil if it stays unchanged.
   private func cookie(
-    _ value: Span<UInt8>, _ target: RuleTarget?, _ asked: AskedPlace, _ workspace: inout Workspace
+    _ value: Span<UInt8>, _ target: RuleTarget?, asked: AskedPlace, in workspace: inout Workspace
   ) -> [UInt8]? {
-    guard let target else { return clearCookie(value, asked, &workspace) }
-    return mappedCookie(value, target, asked, &workspace)
+    guard let target else { return clearCookie(value, asked, in: &workspace) }
+    return mappedCookie(value, target, asked: asked, in: &workspace)
   }
 
   /// A cookie for http (RFC 6265, 5.2); nil if it stays unchanged.
-  private func clearCookie(_ value: Span<UInt8>, _ asked: AskedPlace, _ workspace: inout Workspace) -> [UInt8]? {
+  private func clearCookie(_ value: Span<UInt8>, _ asked: AskedPlace, in workspace: inout Workspace) -> [UInt8]? {
     let pieces = value.array.split(separator: 0x3b, omittingEmptySubsequences: false).map { Array($0) }
     let attributes = pieces.dropFirst().map { Self.attribute($0) }
     guard attributes.contains(where: { $0.name == "secure" }) else { return nil }
     let path = attributes.last { $0.name == "path" }?.value ?? []
-    guard isUpgraded(asked.host, asked.port, method: Self.get, path: Self.anyPath(under: path), &workspace) else {
+    guard isUpgraded(asked.host, asked.port, method: Self.get, path: Self.anyPath(under: path), in: &workspace) else {
       return nil
     }
     let domain = attributes.last { $0.name == "domain" }?.value ?? []
     let bare = domain.first == 0x2e ? Array(domain.dropFirst()) : domain
     let isWide =
-      isUpgraded(bare, asked.port, method: Self.get, path: Self.anyPath(under: path), &workspace)
+      isUpgraded(bare, asked.port, method: Self.get, path: Self.anyPath(under: path), in: &workspace)
       && isUpgraded(
-        Self.anything + [0x2e] + bare, asked.port, method: Self.get, path: Self.anyPath(under: path), &workspace)
+        Self.anything + [0x2e] + bare, asked.port, method: Self.get, path: Self.anyPath(under: path), in: &workspace)
     var kept = pieces[0]
     for (piece, attribute) in zip(pieces.dropFirst(), attributes) {
       switch attribute.name {

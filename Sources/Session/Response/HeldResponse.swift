@@ -24,7 +24,7 @@ extension HeldBody {
 
   /// Begins to hold the content of the response with this head. Returns what the rule objects to.
   func begin(
-    _ head: borrowing ResponseHead, _ bytes: Span<UInt8>, _ progress: MessageProgress, heldBytes: Int
+    _ head: borrowing ResponseHead, _ bytes: Span<UInt8>, progress: MessageProgress, heldBytes: Int
   ) -> ResponseViolation? {
     if case .length(let length) = progress, length > UInt64(heldBytes) {
       return Self.oversize("\(length) bytes", heldBytes: heldBytes)
@@ -82,12 +82,12 @@ extension HeldBody {
   /// that accepts these codings.
   func judge(
     by check: ResponseCheck, _ judgement: HeadJudgement, accepts: AcceptEncoding, _ tools: inout ContentTools,
-    _ pool: inout BufferPool
+    pool: inout BufferPool
   ) -> ResponseViolation? {
     if let fault = finishDecoding() { return Self.undecodable(fault) }
     var rewritten = ByteBuffer()
     let verdict = check.checks.judgeContent(
-      &plain, judgement, charset: charset, limits: check.limits, &tools, rewritten: &rewritten)
+      &plain, judgement, charset: charset, limits: check.limits, tools: &tools, rewritten: &rewritten)
     switch verdict {
     case .accepted: return nil
     case .violation(let violation): return violation

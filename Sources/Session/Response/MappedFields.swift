@@ -16,7 +16,7 @@ import Policy
 extension FieldTranslation {
   /// A URL of the target as the program knows it; nil if it stays unchanged. `place` is the scheme and authority that
   /// the program asked for.
-  static func mappedURL(_ reference: Span<UInt8>, _ target: RuleTarget, _ place: [UInt8]) -> [UInt8]? {
+  static func mappedURL(_ reference: Span<UInt8>, _ target: RuleTarget, place: [UInt8]) -> [UInt8]? {
     switch RedirectTarget.read(reference) {
     case .unclear, .networkPath: return nil
     case .samePlace:
@@ -50,14 +50,15 @@ extension FieldTranslation {
 
   /// A cookie for the short name; nil if it stays unchanged.
   func mappedCookie(
-    _ value: Span<UInt8>, _ target: RuleTarget, _ asked: AskedPlace, _ workspace: inout Workspace
+    _ value: Span<UInt8>, _ target: RuleTarget, asked: AskedPlace, in workspace: inout Workspace
   ) -> [UInt8]? {
     let pieces = value.array.split(separator: 0x3b, omittingEmptySubsequences: false).map { Array($0) }
     let attributes = pieces.dropFirst().map { Self.attribute($0) }
     let said = attributes.last { $0.name == "path" }?.value
     let path = said.flatMap { Self.rest($0, target).map { [0x2f] + $0 } } ?? said ?? []
     let losesSecure =
-      asked.isHTTP && isUpgraded(asked.host, asked.port, method: Self.get, path: Self.anyPath(under: path), &workspace)
+      asked.isHTTP
+      && isUpgraded(asked.host, asked.port, method: Self.get, path: Self.anyPath(under: path), in: &workspace)
     var kept = pieces[0]
     for (piece, attribute) in zip(pieces.dropFirst(), attributes) {
       switch attribute.name {

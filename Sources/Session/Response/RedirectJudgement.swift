@@ -52,13 +52,13 @@ extension SentURL {
   /// What of a response head leads where `redirects` lets nobody go; nil: nothing does.
   func refused(by redirects: Redirects, _ bytes: Span<UInt8>, _ head: borrowing ResponseHead) -> String? {
     let isRedirect = (300..<400).contains(head.status)
-    return (isRedirect ? refused(Self.locationName, by: redirects, bytes, head.fields) : nil)
-      ?? refused(Self.refreshName, by: redirects, bytes, head.fields)
+    return (isRedirect ? refused(Self.locationName, by: redirects, bytes, fields: head.fields) : nil)
+      ?? refused(Self.refreshName, by: redirects, bytes, fields: head.fields)
   }
 
   /// The refused value that was seen; nil: none. If there are two fields, clients follow the first or the last.
   private func refused(
-    _ name: [UInt8], by redirects: Redirects, _ bytes: Span<UInt8>, _ fields: FieldSection
+    _ name: [UInt8], by redirects: Redirects, _ bytes: Span<UInt8>, fields: FieldSection
   ) -> String? {
     let title = name == Self.refreshName ? "Refresh" : "Location"
     var value: Range<Int>? = nil

@@ -66,7 +66,7 @@ struct ResponseHeadWriter {
     if edits.isDecoded { workspace.response.fields.drop(.contentEncoding) }
     // RFC 9110, 15.5.22: the Upgrade field of 426 names the protocol to use instead.
     let keepsUpgrade = workspace.response.status == 426 && workspace.response.fields.keep(.upgrade)
-    let told = translation?.translate(bytes, of: target, &workspace) ?? []
+    let told = translation?.translate(bytes, of: target, in: &workspace) ?? []
     let tag = edits.isRewritten ? Self.dropDigests(bytes, &workspace.response.fields) : nil
     // Without its chunked coding the content has no trailers.
     if traits.contains(.isUnchunked) { workspace.response.fields.drop(.trailer) }

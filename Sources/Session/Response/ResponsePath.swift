@@ -8,14 +8,14 @@ import Serialization
 
 extension Exchange {
   mutating func readResponse(
-    _ bytes: Span<UInt8>, now: Int64, _ workspace: inout Workspace, _ outputs: inout Outputs
+    _ bytes: Span<UInt8>, now: Int64, in workspace: inout Workspace, to outputs: inout Outputs
   ) -> Step {
-    if response.traits.contains(.isDropped) { return dropResponse(bytes, now: now, &workspace, &outputs) }
+    if response.traits.contains(.isDropped) { return dropResponse(bytes, now: now, in: &workspace, to: &outputs) }
     switch response.progress {
     case .head:
-      return readResponseHead(bytes, now: now, &workspace, &outputs)
+      return readResponseHead(bytes, now: now, in: &workspace, to: &outputs)
     case .length where bodies.held != nil, .untilClose where bodies.held != nil:
-      return readHeldContent(bytes, now: now, &workspace, &outputs)
+      return readHeldContent(bytes, now: now, in: &workspace, to: &outputs)
     case .length(let remaining):
       let count = Int(min(remaining, UInt64(bytes.count)))
       return Step(consumed: 0, action: count == 0 ? .read : .forward(count: count))
@@ -24,11 +24,11 @@ extension Exchange {
     case .chunked(var decoder):
       progressed(now: now)
       bodies.held?.contentCame(now: now)
-      let step = readChunks(bytes, &decoder, &workspace, &outputs)
+      let step = readChunks(bytes, &decoder, in: &workspace, to: &outputs)
       if case .chunked = response.progress { response.progress = .chunked(decoder) }
       return step
     case .trailers:
-      return readResponseTrailers(bytes, from: 0, &workspace, &outputs)
+      return readResponseTrailers(bytes, from: 0, in: &workspace, to: &outputs)
     case .done:
       // Unsolicited bytes after a response: the connection is not reused.
       upstream.carrier.remove(.persists)
@@ -39,7 +39,7 @@ extension Exchange {
   // MARK: The head
 
   private mutating func readResponseHead(
-    _ bytes: Span<UInt8>, now: Int64, _ workspace: inout Workspace, _ outputs: inout Outputs
+    _ bytes: Span<UInt8>, now: Int64, in workspace: inout Workspace, to outputs: inout Outputs
   ) -> Step {
     if !bytes.isEmpty {
       upstream.carrier.remove(.mayRetry)
@@ -56,7 +56,7 @@ extension Exchange {
     case .incomplete:
       return Step(consumed: 0, action: .read)
     case .invalid(let fault):
-      return Step(consumed: bytes.count, action: refuseResponse(fault, &workspace, &outputs))
+      return Step(consumed: bytes.count, action: refuseResponse(fault, in: &workspace, to: &outputs))
     case .complete(let count):
       noteQuiet(until: now)
       times.lastProgress = now
@@ -66,10 +66,10 @@ extension Exchange {
       let rest = bytes.count - count
       let action: Action
       if workspace.response.mendings.isEmpty {
-        action = readHead(bytes.extracting(0..<count), rest: rest, now: now, &workspace, &outputs)
+        action = readHead(bytes.extracting(0..<count), rest: rest, now: now, in: &workspace, to: &outputs)
       } else {
         record.note(workspace.response.mendings, isRefused: ruling.rejectsMalformedHeads)
-        action = readHead(mended.bytes, rest: rest, now: now, &workspace, &outputs)
+        action = readHead(mended.bytes, rest: rest, now: now, in: &workspace, to: &outputs)
       }
       // Bytes that follow on an abandoned connection belong to no request.
       return Step(consumed: action == .reconnect ? bytes.count : count, action: action)
@@ -78,69 +78,72 @@ extension Exchange {
 
   /// A whole head, which may have been mended; `rest`: how many bytes have arrived after it.
   private mutating func readHead(
-    _ head: Span<UInt8>, rest: Int, now: Int64, _ workspace: inout Workspace, _ outputs: inout Outputs
+    _ head: Span<UInt8>, rest: Int, now: Int64, in workspace: inout Workspace, to outputs: inout Outputs
   ) -> Action {
     workspace.response.isInformational
-      ? informational(head, now: now, &workspace, &outputs) : final(head, rest: rest, now: now, &workspace, &outputs)
+      ? informational(head, now: now, in: &workspace, to: &outputs)
+      : final(head, rest: rest, now: now, in: &workspace, to: &outputs)
   }
 
   private mutating func refuseResponse(
-    _ fault: MessageFault, _ workspace: inout Workspace, _ outputs: inout Outputs
+    _ fault: MessageFault, in workspace: inout Workspace, to outputs: inout Outputs
   ) -> Action {
     client.terms.remove(.persists)
     let kind: Problem.Kind = fault.isHeadLimit ? .responseHeadTooLarge : .malformedResponse
     let detail = "The response of \(peers(outputs).respondent) \(fault.sentence)."
-    return answer(Problem(kind, detail), &workspace, &outputs)
+    return answer(Problem(kind, detail), in: &workspace, to: &outputs)
   }
 
   /// RFC 9110, 15.2: every 1xx is forwarded, except to an HTTP/1.0 client.
   private mutating func informational(
-    _ bytes: Span<UInt8>, now: Int64, _ workspace: inout Workspace, _ outputs: inout Outputs
+    _ bytes: Span<UInt8>, now: Int64, in workspace: inout Workspace, to outputs: inout Outputs
   ) -> Action {
-    if workspace.response.status == 101 { return switched(bytes, &workspace, &outputs) }
+    if workspace.response.status == 101 { return switched(bytes, in: &workspace, to: &outputs) }
     if upstream.carrier.contains(.awaitsContinue), workspace.response.status == 100 {
       // The response to the proxy's own expectation.
       upstream.carrier.remove(.awaitsContinue)
       return .read
     }
     guard response.informational.take(bytes.count, now: now, burst: ruling.headLimits.bytes) else {
-      return refuseResponse(.unexpectedInformational, &workspace, &outputs)
+      return refuseResponse(.unexpectedInformational, in: &workspace, to: &outputs)
     }
-    if let problem = refusedRedirect(bytes, workspace, outputs) { return answer(problem, &workspace, &outputs) }
-    if !client.terms.contains(.isHTTP10) { writeResponseHead(bytes, ResponseHeadEdits(), &workspace, &outputs) }
+    if let problem = refusedRedirect(bytes, in: workspace, outputs) {
+      return answer(problem, in: &workspace, to: &outputs)
+    }
+    if !client.terms.contains(.isHTTP10) { writeResponseHead(bytes, ResponseHeadEdits(), in: &workspace, to: &outputs) }
     return .read
   }
 
   /// RFC 9110, 7.8: not before the request is complete, because the rest of it would become the tunnel's first bytes.
   private mutating func switched(
-    _ bytes: Span<UInt8>, _ workspace: inout Workspace, _ outputs: inout Outputs
+    _ bytes: Span<UInt8>, in workspace: inout Workspace, to outputs: inout Outputs
   ) -> Action {
     guard request.traits.contains(.wantsUpgrade), isRequestWhole, workspace.response.options.upgrade,
       let name = workspace.response.fields.relayedProtocol(bytes),
       bytes.equals(name, ignoringCase: request.upgrade.span)
-    else { return refuseResponse(.unexpectedSwitch, &workspace, &outputs) }
+    else { return refuseResponse(.unexpectedSwitch, in: &workspace, to: &outputs) }
     let respondent = peers(outputs).respondent
     if let problem = request.webSocketProof.fault(bytes, workspace.response.fields, by: respondent) {
       client.terms.remove(.persists)
-      return answer(problem, &workspace, &outputs)
+      return answer(problem, in: &workspace, to: &outputs)
     }
     record.answer.status = 101
     let edits = ResponseHeadEdits(connection: "Connection: Upgrade\r\n")
-    writeResponseHead(bytes, edits, upgrade: name, &workspace, &outputs)
+    writeResponseHead(bytes, edits, upgrade: name, in: &workspace, to: &outputs)
     enterTunnel()
     return .tunnel
   }
 
   private mutating func final(
-    _ bytes: Span<UInt8>, rest: Int, now: Int64, _ workspace: inout Workspace, _ outputs: inout Outputs
+    _ bytes: Span<UInt8>, rest: Int, now: Int64, in workspace: inout Workspace, to outputs: inout Outputs
   ) -> Action {
     let status = workspace.response.status
     record.answer.status = status
-    record.noteOrigin(workspace.response, bytes, &outputs.text)
-    if let problem = refusedSwitch(status, outputs) { return answer(problem, &workspace, &outputs) }
+    record.noteOrigin(workspace.response, bytes, to: &outputs.text)
+    if let problem = refusedSwitch(status, outputs) { return answer(problem, in: &workspace, to: &outputs) }
     let isParents = upstream.parent != nil
     if isParents, status == 407, bodies.challenged?.parent == nil {
-      return answer(peers(outputs).wantsCredentials(bodies.challenged?.remark), &workspace, &outputs)
+      return answer(peers(outputs).wantsCredentials(bodies.challenged?.remark), in: &workspace, to: &outputs)
     }
     let mayKeep = workspace.response.isPersistent && (!isParents || workspace.response.options.keepAlive)
     // NTLM and Negotiate authenticate the connection, not the request: a connection that may belong to one client is
@@ -155,22 +158,24 @@ extension Exchange {
       response.namedFields = workspace.response.fields.connectionOptions(bytes)
     }
     response.progress = MessageProgress(workspace.response.framing)
-    if let action = answerChallenge(bytes, rest: rest, now: now, &workspace, &outputs) { return action }
+    if let action = answerChallenge(bytes, rest: rest, now: now, in: &workspace, to: &outputs) { return action }
     upstream.carrier.remove(.awaitsContinue)
     if isParents, status == 407 {
       upstream.carrier.remove(.persists)
-      return answer(peers(outputs).wantsCredentials(bodies.challenged?.remark), &workspace, &outputs)
+      return answer(peers(outputs).wantsCredentials(bodies.challenged?.remark), in: &workspace, to: &outputs)
     }
-    if let problem = refusedRedirect(bytes, workspace, outputs) { return answer(problem, &workspace, &outputs) }
+    if let problem = refusedRedirect(bytes, in: workspace, outputs) {
+      return answer(problem, in: &workspace, to: &outputs)
+    }
     if let problem = enforced(ruling.failure(status, of: peers(outputs))) {
-      return answer(problem, &workspace, &outputs)
+      return answer(problem, in: &workspace, to: &outputs)
     }
-    return pass(bytes, rest: rest, now: now, &workspace, &outputs)
+    return pass(bytes, rest: rest, now: now, in: &workspace, to: &outputs)
   }
 
   /// A final response to the request as it was asked: checks its head, and passes it or holds its content.
   private mutating func pass(
-    _ bytes: Span<UInt8>, rest: Int, now: Int64, _ workspace: inout Workspace, _ outputs: inout Outputs
+    _ bytes: Span<UInt8>, rest: Int, now: Int64, in workspace: inout Workspace, to outputs: inout Outputs
   ) -> Action {
     var edits = ResponseHeadEdits()
     if let check = ResponseCheck(ruling) {
@@ -182,12 +187,12 @@ extension Exchange {
         note(edits.violations, check)
       case .rejected(let judgement):
         record.answer.serializer = check.checks.name
-        let held = held(bytes, judgement, &workspace)
+        let held = held(bytes, judgement, in: &workspace)
         let awaits = held.awaitText(workspace.response, bytes, hasContent: hasContent, now: now)
-        return awaits && held.account(ofAll: heldLimit) ? .read : settle(nil, &workspace, &outputs)
+        return awaits && held.account(ofAll: heldLimit) ? .read : settle(nil, in: &workspace, to: &outputs)
       case .holds(let judgement):
         record.answer.serializer = check.checks.name
-        return hold(bytes, judgement, check, &workspace, &outputs)
+        return hold(bytes, judgement, check: check, in: &workspace, to: &outputs)
       }
     }
     response.traits.insert(.hasBegun)
@@ -195,7 +200,7 @@ extension Exchange {
     // While a request's body is still on its way, another request cannot safely follow on this connection.
     if request.progress != .done, !refusesExpectation(workspace.response.status) { client.terms.remove(.persists) }
     edits.connection = client.connectionLine
-    writeResponseHead(bytes, edits, &workspace, &outputs)
+    writeResponseHead(bytes, edits, in: &workspace, to: &outputs)
     switch response.progress {
     case .done:
       // More bytes arrived than belong to it.
@@ -225,7 +230,7 @@ extension Exchange {
 
   /// Why the response whose head has been read is refused for its redirect; nil: it is not.
   private mutating func refusedRedirect(
-    _ bytes: Span<UInt8>, _ workspace: borrowing Workspace, _ outputs: borrowing Outputs
+    _ bytes: Span<UInt8>, in workspace: borrowing Workspace, _ outputs: borrowing Outputs
   ) -> Problem? {
     guard let redirects = ruling.rule?.redirects, redirects != .pass else { return nil }
     let asked = outputs.text.bytes.extracting(record.text.target)
@@ -255,8 +260,8 @@ extension Exchange {
   }
 
   private mutating func writeResponseHead(
-    _ bytes: Span<UInt8>, _ edits: ResponseHeadEdits, upgrade: Range<Int>? = nil, _ workspace: inout Workspace,
-    _ outputs: inout Outputs
+    _ bytes: Span<UInt8>, _ edits: ResponseHeadEdits, upgrade: Range<Int>? = nil, in workspace: inout Workspace,
+    to outputs: inout Outputs
   ) {
     let (ruling, target) = (ruling, target)
     let writer = ResponseHeadWriter(
@@ -282,7 +287,7 @@ extension Exchange {
   /// Handles the final response to a request that is kept. Returns an action if it is a challenge that the proxy
   /// answers; nil: the response is passed on.
   private mutating func answerChallenge(
-    _ bytes: Span<UInt8>, rest: Int, now: Int64, _ workspace: inout Workspace, _ outputs: inout Outputs
+    _ bytes: Span<UInt8>, rest: Int, now: Int64, in workspace: inout Workspace, to outputs: inout Outputs
   ) -> Action? {
     guard let challenged = bodies.challenged else { return nil }
     switch challenged.read(workspace.response, bytes, nonces: &workspace.nonces) {
@@ -290,7 +295,7 @@ extension Exchange {
     case .unanswered(let fault): challenged.remark = fault
     case .answered:
       if challenged.isIntact(request.progress) {
-        return sendAgain(challenged, rest: rest, now: now, &workspace, &outputs)
+        return sendAgain(challenged, rest: rest, now: now, in: &workspace, to: &outputs)
       }
       challenged.remark = ChallengedRequest.notKept
     }
@@ -299,7 +304,7 @@ extension Exchange {
   }
 
   private mutating func sendAgain(
-    _ challenged: ChallengedRequest, rest: Int, now: Int64, _ workspace: inout Workspace, _ outputs: inout Outputs
+    _ challenged: ChallengedRequest, rest: Int, now: Int64, in workspace: inout Workspace, to outputs: inout Outputs
   ) -> Action {
     // A stream serves one request.
     let mayKeep =
@@ -316,31 +321,33 @@ extension Exchange {
       case .chunked: true
       case .head, .trailers, .untilClose, .done: false
       }
-    if mayKeep, response.progress == .done, rest == 0 { return leaveAgain(now: now, &workspace, &outputs) }
+    if mayKeep, response.progress == .done, rest == 0 { return leaveAgain(now: now, in: &workspace, to: &outputs) }
     if mayKeep, drops {
       challenged.beginDropping()
       response.traits.insert(.isDropped)
       return .read
     }
-    return leaveOnAnother(&workspace, &outputs)
+    return leaveOnAnother(in: &workspace, to: &outputs)
   }
 
   /// On the connection that the challenge arrived on.
   private mutating func leaveAgain(
-    now: Int64, _ workspace: inout Workspace, _ outputs: inout Outputs
+    now: Int64, in workspace: inout Workspace, to outputs: inout Outputs
   ) -> Action {
-    guard let challenged = writeAgain(&workspace, &outputs) else { return refuseToHold(&workspace, &outputs) }
+    guard let challenged = writeAgain(in: &workspace, to: &outputs) else {
+      return refuseToHold(in: &workspace, to: &outputs)
+    }
     upstream.carrier.remove(.persists)
     times.lastProgress = now
     // An origin may close it after a challenge as after any other exchange.
     upstream.carrier.insert(.isReused)
     if challenged.mayRetry { upstream.carrier.insert(.mayRetry) }
-    leave(parentLines: challenged.parentLines ?? [], now: now, &workspace, &outputs)
+    leave(parentLines: challenged.parentLines ?? [], now: now, in: &workspace, to: &outputs)
     return .read
   }
 
-  mutating func leaveOnAnother(_ workspace: inout Workspace, _ outputs: inout Outputs) -> Action {
-    if writeAgain(&workspace, &outputs) == nil { return refuseToHold(&workspace, &outputs) }
+  mutating func leaveOnAnother(in workspace: inout Workspace, to outputs: inout Outputs) -> Action {
+    if writeAgain(in: &workspace, to: &outputs) == nil { return refuseToHold(in: &workspace, to: &outputs) }
     upstream.carrier.remove([.persists, .dropsRequest])
     phase = .connecting
     return .reconnect
@@ -348,11 +355,11 @@ extension Exchange {
 
   /// Writes the request that was challenged again; nil: it is no longer kept.
   private mutating func writeAgain(
-    _ workspace: inout Workspace, _ outputs: inout Outputs
+    in workspace: inout Workspace, to outputs: inout Outputs
   ) -> ChallengedRequest? {
     guard let challenged = bodies.challenged,
       bodies.writeAgain(
-        challenged, request.progress, &upstream.carrier, workspace: &workspace, outputs: &outputs)
+        challenged, request.progress, carrier: &upstream.carrier, workspace: &workspace, outputs: &outputs)
     else { return nil }
     response.traits.remove(.isDropped)
     response.progress = .head
@@ -361,23 +368,23 @@ extension Exchange {
 
   /// Content of a challenge that the proxy answers: nothing of it is passed on.
   private mutating func dropResponse(
-    _ bytes: Span<UInt8>, now: Int64, _ workspace: inout Workspace, _ outputs: inout Outputs
+    _ bytes: Span<UInt8>, now: Int64, in workspace: inout Workspace, to outputs: inout Outputs
   ) -> Step {
     guard let challenged = bodies.challenged else {
       preconditionFailure("a response is dropped that no request asked for")
     }
     progressed(now: now)
-    switch challenged.drop(bytes, &response.progress, ruling.headLimits, &workspace.trailers) {
+    switch challenged.drop(bytes, &response.progress, limits: ruling.headLimits, trailers: &workspace.trailers) {
     case .continues(let consumed): return Step(consumed: consumed, action: .read)
-    case .isOver: return Step(consumed: bytes.count, action: leaveAgain(now: now, &workspace, &outputs))
-    case .fails: return Step(consumed: bytes.count, action: leaveOnAnother(&workspace, &outputs))
+    case .isOver: return Step(consumed: bytes.count, action: leaveAgain(now: now, in: &workspace, to: &outputs))
+    case .fails: return Step(consumed: bytes.count, action: leaveOnAnother(in: &workspace, to: &outputs))
     }
   }
 
   // MARK: Holding
 
   private mutating func held(
-    _ bytes: Span<UInt8>, _ judgement: HeadJudgement, _ workspace: inout Workspace
+    _ bytes: Span<UInt8>, _ judgement: HeadJudgement, in workspace: inout Workspace
   ) -> HeldBody {
     let held = HeldBody(workspace.heldBytes)
     bodies.held = held
@@ -389,67 +396,69 @@ extension Exchange {
 
   /// Starts holding the content of the response whose head has been read.
   private mutating func hold(
-    _ bytes: Span<UInt8>, _ judgement: HeadJudgement, _ check: ResponseCheck, _ workspace: inout Workspace,
-    _ outputs: inout Outputs
+    _ bytes: Span<UInt8>, _ judgement: HeadJudgement, check: ResponseCheck, in workspace: inout Workspace,
+    to outputs: inout Outputs
   ) -> Action {
-    let held = held(bytes, judgement, &workspace)
+    let held = held(bytes, judgement, in: &workspace)
     held.charset = check.charset(workspace.response, bytes)
-    if let violation = held.begin(workspace.response, bytes, response.progress, heldBytes: check.limits.heldBytes) {
-      return settle(violation, &workspace, &outputs)
+    if let violation = held.begin(
+      workspace.response, bytes, progress: response.progress, heldBytes: check.limits.heldBytes)
+    {
+      return settle(violation, in: &workspace, to: &outputs)
     }
-    return held.account(ofAll: heldLimit) ? .read : refuseToHold(&workspace, &outputs)
+    return held.account(ofAll: heldLimit) ? .read : refuseToHold(in: &workspace, to: &outputs)
   }
 
   /// Rejects a response without waiting for more of its text; nil if there is none.
-  mutating func rejectWaiting(_ workspace: inout Workspace, _ outputs: inout Outputs) -> Action? {
-    bodies.held?.textDeadline == nil ? nil : settle(nil, &workspace, &outputs)
+  mutating func rejectWaiting(in workspace: inout Workspace, to outputs: inout Outputs) -> Action? {
+    bodies.held?.textDeadline == nil ? nil : settle(nil, in: &workspace, to: &outputs)
   }
 
   /// Holds the content that `bytes` contain; the server keeps the rest.
   private mutating func readHeldContent(
-    _ bytes: Span<UInt8>, now: Int64, _ workspace: inout Workspace, _ outputs: inout Outputs
+    _ bytes: Span<UInt8>, now: Int64, in workspace: inout Workspace, to outputs: inout Outputs
   ) -> Step {
     progressed(now: now)
     bodies.held?.contentCame(now: now)
     var count = bytes.count
     if case .length(let remaining) = response.progress { count = Int(min(remaining, UInt64(count))) }
     if count == 0 { return Step(consumed: 0, action: .read) }
-    if let action = take(bytes.extracting(first: count), &workspace, &outputs) {
+    if let action = take(bytes.extracting(first: count), in: &workspace, to: &outputs) {
       // The held content has been released; the bytes at hand follow it, unless the response was refused.
       return Step(consumed: 0, action: action == .read ? .forward(count: count) : action)
     }
     response.progress.moved(count)
-    return Step(consumed: count, action: response.progress == .done ? judgeHeld(&workspace, &outputs) : .read)
+    return Step(consumed: count, action: response.progress == .done ? judgeHeld(in: &workspace, to: &outputs) : .read)
   }
 
   /// Holds a piece of content. Returns an action if the content is not held any longer: `.read` means that the response
   /// leaves, followed by this piece.
   private mutating func take(
-    _ piece: Span<UInt8>, _ workspace: inout Workspace, _ outputs: inout Outputs
+    _ piece: Span<UInt8>, in workspace: inout Workspace, to outputs: inout Outputs
   ) -> Action? {
     guard let held = bodies.held else { return .read }
     switch held.take(piece, limits: ruling.contentLimits, ofAll: heldLimit, &workspace.pool) {
     case .held: return nil
-    case .enough: return settle(nil, &workspace, &outputs)
-    case .violation(let violation): return settle(violation, &workspace, &outputs)
-    case .noRoom: return refuseToHold(&workspace, &outputs)
+    case .enough: return settle(nil, in: &workspace, to: &outputs)
+    case .violation(let violation): return settle(violation, in: &workspace, to: &outputs)
+    case .noRoom: return refuseToHold(in: &workspace, to: &outputs)
     }
   }
 
   /// All of the content has arrived.
-  mutating func judgeHeld(_ workspace: inout Workspace, _ outputs: inout Outputs) -> Action {
+  mutating func judgeHeld(in workspace: inout Workspace, to outputs: inout Outputs) -> Action {
     guard let held = bodies.held, let check = ResponseCheck(ruling), let judgement = held.judgement else {
       return endOfResponse()
     }
-    if held.textDeadline != nil { return settle(nil, &workspace, &outputs) }
+    if held.textDeadline != nil { return settle(nil, in: &workspace, to: &outputs) }
     let violation = held.judge(
-      by: check, judgement, accepts: client.accepts, &workspace.tools, &workspace.pool)
-    return settle(violation, &workspace, &outputs)
+      by: check, judgement, accepts: client.accepts, &workspace.tools, pool: &workspace.pool)
+    return settle(violation, in: &workspace, to: &outputs)
   }
 
   /// Rejects a held response, or releases it with the violations that were found.
   private mutating func settle(
-    _ found: ResponseViolation?, _ workspace: inout Workspace, _ outputs: inout Outputs
+    _ found: ResponseViolation?, in workspace: inout Workspace, to outputs: inout Outputs
   ) -> Action {
     guard let held = bodies.held, let check = ResponseCheck(ruling), let judgement = held.judgement else {
       return .read
@@ -466,7 +475,7 @@ extension Exchange {
       let seen = HeldBody.upstream(workspace.response, head.bytes, of: held)
       workspace.pool.reclaim(&head)
       let problem = ResponseCheck.problem(of: violations, in: seen, from: peers(outputs).destination)
-      return answer(problem, &workspace, &outputs)
+      return answer(problem, in: &workspace, to: &outputs)
     }
     note(violations, check)
     var edits = ResponseHeadEdits()
@@ -482,7 +491,7 @@ extension Exchange {
     if request.progress != .done { client.terms.remove(.persists) }
     edits.connection = client.connectionLine
     response.traits.insert(.hasBegun)
-    writeResponseHead(head.bytes, edits, &workspace, &outputs)
+    writeResponseHead(head.bytes, edits, in: &workspace, to: &outputs)
     workspace.pool.reclaim(&head)
     let before = outputs.toClient.count
     let isChunked = response.progress.isChunked && !response.traits.contains(.isUnchunked)
@@ -490,14 +499,14 @@ extension Exchange {
     record.countOut(outputs.toClient, from: before)
     held.becomes(outputs.toClient.count)
     bodies.toClient = held
-    releaseHeld(&workspace)
+    releaseHeld(in: &workspace)
     return response.progress == .done ? endOfResponse() : .read
   }
 
   // MARK: Chunks and trailers
 
   private mutating func readChunks(
-    _ bytes: Span<UInt8>, _ decoder: inout ChunkedDecoder, _ workspace: inout Workspace, _ outputs: inout Outputs
+    _ bytes: Span<UInt8>, _ decoder: inout ChunkedDecoder, in workspace: inout Workspace, to outputs: inout Outputs
   ) -> Step {
     var at = 0
     while true {
@@ -505,7 +514,7 @@ extension Exchange {
       case .data(let range):
         at = range.upperBound
         if bodies.held != nil {
-          guard let action = take(bytes.extracting(range), &workspace, &outputs) else { continue }
+          guard let action = take(bytes.extracting(range), in: &workspace, to: &outputs) else { continue }
           if action != .read { return Step(consumed: bytes.count, action: action) }
         }
         workspace.pool.lend(&outputs.toClient, bytes.count + 64)
@@ -520,16 +529,16 @@ extension Exchange {
         return Step(consumed: consumed, action: .read)
       case .lastChunk(let consumed):
         response.progress = .trailers
-        return readResponseTrailers(bytes, from: consumed, &workspace, &outputs)
+        return readResponseTrailers(bytes, from: consumed, in: &workspace, to: &outputs)
       case .invalid(let fault):
-        return Step(consumed: bytes.count, action: refuseResponseBody(fault, &workspace, &outputs))
+        return Step(consumed: bytes.count, action: refuseResponseBody(fault, in: &workspace, to: &outputs))
       }
     }
   }
 
   /// If no byte of the response has left yet, the client gets an error; otherwise the response is cut short.
   private mutating func refuseResponseBody(
-    _ fault: MessageFault, _ workspace: inout Workspace, _ outputs: inout Outputs
+    _ fault: MessageFault, in workspace: inout Workspace, to outputs: inout Outputs
   ) -> Action {
     guard record.traffic.bytesOut == UInt64(outputs.toClient.count) else {
       record.found.finding = Finding("The body of the response of \(peers(outputs).respondent) \(fault.sentence).")
@@ -540,17 +549,18 @@ extension Exchange {
     client.terms.remove(.persists)
     let kind: Problem.Kind = fault.isHeadLimit ? .responseHeadTooLarge : .malformedResponse
     return answer(
-      Problem(kind, "The body of the response of \(peers(outputs).respondent) \(fault.sentence)."), &workspace, &outputs
+      Problem(kind, "The body of the response of \(peers(outputs).respondent) \(fault.sentence)."), in: &workspace,
+      to: &outputs
     )
   }
 
   private mutating func readResponseTrailers(
-    _ bytes: Span<UInt8>, from: Int, _ workspace: inout Workspace, _ outputs: inout Outputs
+    _ bytes: Span<UInt8>, from: Int, in workspace: inout Workspace, to outputs: inout Outputs
   ) -> Step {
     switch TrailerReader.read(bytes, from: from, limits: ruling.headLimits, into: &workspace.trailers) {
     case .incomplete: return Step(consumed: from, action: .read)
     case .invalid(let fault):
-      return Step(consumed: bytes.count, action: refuseResponseBody(fault, &workspace, &outputs))
+      return Step(consumed: bytes.count, action: refuseResponseBody(fault, in: &workspace, to: &outputs))
     case .complete(let end):
       response.progress = .done
       if response.traits.contains(.hasNoCookies) { workspace.trailers.drop(.setCookie) }
@@ -559,7 +569,7 @@ extension Exchange {
       if let held = bodies.held {
         if end < bytes.count { upstream.carrier.remove(.persists) }
         workspace.trailers.write(bytes, to: &held.trailers)
-        return Step(consumed: end, action: judgeHeld(&workspace, &outputs))
+        return Step(consumed: end, action: judgeHeld(in: &workspace, to: &outputs))
       }
       if !response.traits.contains(.isUnchunked) {
         workspace.pool.lend(&outputs.toClient, end + 64)

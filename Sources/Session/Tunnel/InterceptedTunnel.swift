@@ -27,7 +27,7 @@ public struct Interior: Sendable, Equatable {
 
   /// Why the policy in force does not allow the tunnel, which is open; nil: it does.
   public func problem(
-    openedBy sender: Sender, with credential: ProxyCredential?, _ policy: Policy, _ workspace: inout Workspace
+    openedBy sender: Sender, with credential: ProxyCredential?, _ policy: Policy, in workspace: inout Workspace
   ) -> Problem? {
     if !policy.configuration.proxy.accepts(credential) {
       return Problem(.denied, "The credentials that the tunnel was opened with are not valid any more.")
@@ -43,15 +43,15 @@ public struct Interior: Sendable, Equatable {
   }
 
   /// Sets the host of a request, for deciding and connecting. A request without a host means the tunnel's.
-  func setHost(_ named: Span<UInt8>, _ workspace: inout Workspace) -> HostFault? {
+  func setHost(_ named: Span<UInt8>, in workspace: inout Workspace) -> HostFault? {
     workspace.decisions.host.set(named.isEmpty ? host.span : named)
   }
 
   /// A request inside is for the host that the tunnel was opened to, whatever it says (RFC 9110, 7.4). Its head is in
   /// `workspace`.
-  func misdirection(_ bytes: Span<UInt8>, _ workspace: inout Workspace) -> Problem? {
+  func misdirection(_ bytes: Span<UInt8>, in workspace: inout Workspace) -> Problem? {
     let named = bytes.extracting(workspace.request.host)
-    let isSameHost = setHost(named, &workspace) == nil && workspace.decisions.host.bytes == canonicalHost
+    let isSameHost = setHost(named, in: &workspace) == nil && workspace.decisions.host.bytes == canonicalHost
     // Without a port, Host means the tunnel's, and the target in absolute-form the scheme's.
     let isAbsolute = workspace.request.form == .absolute
     let isSamePort = (workspace.request.port ?? (isAbsolute ? Scheme.https.defaultPort : port)) == port

@@ -93,11 +93,11 @@ extension Outputs {
     pool.lend(&text, BufferPool.smallestBlock)
     text.append(state.method)
     text.append(state.target)
-    Self.resume(state.toClient, &toClient, &pool)
-    Self.resume(state.toUpstream, &toUpstream, &pool)
+    Self.resume(state.toClient, to: &toClient, pool: &pool)
+    Self.resume(state.toUpstream, to: &toUpstream, pool: &pool)
   }
 
-  private static func resume(_ bytes: [UInt8], _ output: inout ByteBuffer, _ pool: inout BufferPool) {
+  private static func resume(_ bytes: [UInt8], to output: inout ByteBuffer, pool: inout BufferPool) {
     if bytes.isEmpty { return }
     pool.lend(&output, bytes.count)
     output.append(bytes)

@@ -119,7 +119,7 @@ private final class QueryTicket {
   let family: SocketFamily
   let generation: Int
 
-  init(_ query: Query, _ family: SocketFamily, _ generation: Int) {
+  init(_ query: Query, _ family: SocketFamily, generation: Int) {
     self.query = query
     self.family = family
     self.generation = generation
@@ -232,7 +232,8 @@ private final class ResolverLoop {
   private func takeMessages() {
     for message in mailbox.takeAll() {
       switch message {
-      case .lookUp(let number, let name, let client, let completion): lookUp(number, name, client, completion)
+      case .lookUp(let number, let name, let client, let completion):
+        lookUp(number, name, client: client, completion: completion)
       case .cancel(let number): cancel(number)
       case .configure(let new):
         guard new != settings else { continue }
@@ -252,13 +253,13 @@ private final class ResolverLoop {
     for query in Array(queries.values) where query.asker != nil {
       query.families = [:]
       query.settleAt = .max
-      ask(channel, query, .ipv6)
-      ask(channel, query, .ipv4)
+      ask(channel, query, family: .ipv6)
+      ask(channel, query, family: .ipv4)
     }
   }
 
   private func lookUp(
-    _ number: Resolver.LookUp, _ name: String, _ client: Claimant?, _ completion: @escaping Resolver.Completion
+    _ number: Resolver.LookUp, _ name: String, client: Claimant?, completion: @escaping Resolver.Completion
   ) {
     let now = Clock.monotonic
     if let local = Self.localhost(name) { return completion(local) }
@@ -305,18 +306,18 @@ private final class ResolverLoop {
       begun += 1
       query.asker = client
       self.asked.take(for: client)
-      ask(channel, query, .ipv6)
-      ask(channel, query, .ipv4)
+      ask(channel, query, family: .ipv6)
+      ask(channel, query, family: .ipv4)
     }
   }
 
-  private func ask(_ channel: ares_channel, _ query: Query, _ family: SocketFamily) {
+  private func ask(_ channel: ares_channel, _ query: Query, family: SocketFamily) {
     var hints = ares_addrinfo_hints()
     hints.ai_family = family == .ipv4 ? AF_INET : AF_INET6
     hints.ai_socktype = Int32(SOCK_STREAM.rawValue)
     hints.ai_flags = Int32(ARES_AI_NOSORT)
     outstanding += 1
-    let ticket = Unmanaged.passRetained(QueryTicket(query, family, generation))
+    let ticket = Unmanaged.passRetained(QueryTicket(query, family, generation: generation))
     ares_getaddrinfo(
       channel, query.name, nil, &hints,
       { argument, status, _, result in

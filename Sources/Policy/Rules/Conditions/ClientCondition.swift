@@ -3,7 +3,8 @@
 import Bytes
 
 struct ClientCondition: ListCondition {
-  static let setting = KnownSetting("clients", .list(.text), "Addresses and CIDR blocks from which clients connect.")
+  static let setting = KnownSetting(
+    "clients", .list(.text), sentence: "Addresses and CIDR blocks from which clients connect.")
   static let subject = ConditionSubject.sender
 
   let blocks: [AddressBlock]

@@ -4,7 +4,7 @@ import Bytes
 
 struct HostCondition: ListCondition {
   static let setting = KnownSetting(
-    "hosts", .list(.text), "Names such as \"*.a.example\" or \"**.a.example\", addresses and CIDR blocks.")
+    "hosts", .list(.text), sentence: "Names such as \"*.a.example\" or \"**.a.example\", addresses and CIDR blocks.")
   static let subject = ConditionSubject.destination
 
   let hosts: [HostPattern]

@@ -5,7 +5,7 @@ import Reachability
 struct LinkCondition: ListCondition {
   static let setting = KnownSetting(
     "when", .list(.word(ReachabilityStatus.allCases.map(\.rawValue))),
-    "The kind of link that carries the machine's default route at the moment.")
+    sentence: "The kind of link that carries the machine's default route at the moment.")
   static let subject = ConditionSubject.sender
 
   let links: [ReachabilityStatus]

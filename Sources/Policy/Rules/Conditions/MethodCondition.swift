@@ -3,7 +3,7 @@
 import Bytes
 
 struct MethodCondition: ListCondition {
-  static let setting = KnownSetting("methods", .list(.text), "Methods, in the exact spelling.")
+  static let setting = KnownSetting("methods", .list(.text), sentence: "Methods, in the exact spelling.")
   static let subject = ConditionSubject.request
 
   let methods: [String]

@@ -4,7 +4,7 @@ import Bytes
 
 struct PathsCondition: ListCondition {
   static let setting = KnownSetting(
-    "paths", .list(.text), "Paths without the query; * is any run of characters, {} one within a segment.")
+    "paths", .list(.text), sentence: "Paths without the query; * is any run of characters, {} one within a segment.")
   static let subject = ConditionSubject.request
 
   let patterns: [PathPattern]

@@ -1,7 +1,7 @@
 // `ports`: ports of the destination.
 
 struct PortCondition: ListCondition {
-  static let setting = KnownSetting("ports", .list(.integer(1...65535)), "Ports of the destination.")
+  static let setting = KnownSetting("ports", .list(.integer(1...65535)), sentence: "Ports of the destination.")
   static let subject = ConditionSubject.destination
 
   let ports: [UInt16]

@@ -9,7 +9,7 @@ import Bytes
 
 struct ProgramCondition: ListCondition {
   static let setting = KnownSetting(
-    "programs", .list(.text), "Paths of the client's executable; * is any run of characters.")
+    "programs", .list(.text), sentence: "Paths of the client's executable; * is any run of characters.")
   static let subject = ConditionSubject.sender
   static let asksFor: SenderFacts = [.client, .program]
 

@@ -4,7 +4,7 @@ import Bytes
 
 struct ProxyUserCondition: ListCondition {
   static let setting = KnownSetting(
-    "proxy_users", .list(.text), "Names in 'credentials' of [proxy] that the client authenticates with.")
+    "proxy_users", .list(.text), sentence: "Names in 'credentials' of [proxy] that the client authenticates with.")
   static let subject = ConditionSubject.sender
 
   let names: [String]

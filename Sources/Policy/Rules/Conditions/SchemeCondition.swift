@@ -2,7 +2,7 @@
 
 struct SchemeCondition: ListCondition {
   static let setting = KnownSetting(
-    "schemes", .list(.word(Scheme.allCases.map(\.rawValue))), "Schemes; a tunnel counts as https.")
+    "schemes", .list(.word(Scheme.allCases.map(\.rawValue))), sentence: "Schemes; a tunnel counts as https.")
   static let subject = ConditionSubject.destination
 
   let schemes: [Scheme]

@@ -2,7 +2,7 @@
 
 struct UnitCondition: ListCondition {
   static let setting = KnownSetting(
-    "units", .list(.text), "systemd units that the client runs in, or slices that contain them.")
+    "units", .list(.text), sentence: "systemd units that the client runs in, or slices that contain them.")
   static let subject = ConditionSubject.sender
   static let asksFor = SenderFacts.client
 

@@ -1,7 +1,8 @@
 // `until`: when the rule ends. After that it matches nothing, and the rules behind it decide.
 
 struct UntilCondition: RuleCondition {
-  static let setting = KnownSetting("until", .date, "When the rule ends: a date, or a date and time, without quotes.")
+  static let setting = KnownSetting(
+    "until", .date, sentence: "When the rule ends: a date, or a date and time, without quotes.")
   static let subject = ConditionSubject.sender
 
   /// Seconds since 1970.

@@ -6,7 +6,7 @@
 struct UserCondition: RuleCondition {
   static let setting = KnownSetting(
     "users", .list(.oneOf([.text, .integer(0...4_294_967_294)])),
-    "Local users who own the client's socket, by name or number.")
+    sentence: "Local users who own the client's socket, by name or number.")
   static let subject = ConditionSubject.sender
   static let asksFor = SenderFacts.client
 
