@@ -32,7 +32,7 @@ private func summary(_ path: String?, _ result: LoadResult, errors: Int, warning
 /// What only this machine shows about a policy: its authority, its addresses and its files.
 private func diagnostics(of policy: Policy) -> [Diagnostic] {
   let authority = LocalAuthority(of: policy)
-  return [authority.diagnostic].compactMap { $0 }
+  return authority.diagnostics
     + (authority.certificate?.permitDiagnostics(of: policy.rules) ?? [])
     + ExpectationReport(on: policy, own: MachineAddresses.read).diagnostics
     + policy.rules.flatMap(programDiagnostics)

@@ -33,7 +33,8 @@ nonisolated func runCommand(_ options: Arguments) throws -> Int32 {
     return 1
   }
   let authority: Authority?
-  switch LocalAuthority(of: policy).load() {
+  var warnings: [String] = []
+  switch LocalAuthority(of: policy).load(warn: { warnings.append($0) }) {
   case .success(let loaded): authority = loaded
   case .failure(let fault):
     Output.complain("sallyport: not started: a rule intercepts and \(fault)\n")
@@ -45,6 +46,7 @@ nonisolated func runCommand(_ options: Arguments) throws -> Int32 {
     // The line with its caret is for people. A program that reads a log expects one form.
     if log.format == .text { Output.complain("\(warning)\n") } else { log.event(.warning, warning.sentence) }
   }
+  for warning in warnings { log.event(.warning, warning) }
   let loaded = LoadedPolicy(policy: policy, authority: authority)
   let settings = DaemonSettings(loaded, version: version, log: log, inherited: inherited) { log in
     let result = ConfigurationFile.load(named)
@@ -60,9 +62,14 @@ nonisolated func runCommand(_ options: Arguments) throws -> Int32 {
       for failure in failures { log.event(.error, failure) }
       return .failure(ReloadFault(failures, summary: report.failureSummary))
     }
-    switch LocalAuthority(of: policy).load() {
+    var warnings = result.diagnostics.map(\.sentence)
+    let authority = LocalAuthority(of: policy).load { warning in
+      log.event(.warning, warning)
+      warnings.append(warning)
+    }
+    switch authority {
     case .success(let authority):
-      return .success(LoadedPolicy(policy: policy, authority: authority, warnings: result.diagnostics.map(\.sentence)))
+      return .success(LoadedPolicy(policy: policy, authority: authority, warnings: warnings))
     case .failure(let fault):
       log.event(.error, "a rule intercepts and \(fault)")
       return .failure(ReloadFault(["a rule intercepts and \(fault)"]))

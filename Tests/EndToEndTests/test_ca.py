@@ -814,6 +814,32 @@ def test_check_warns_of_an_authority_that_ends_soon_and_of_its_directory(tmp_pat
         path.chmod(kept)
 
 
+def test_what_keeps_the_files_of_programs_from_being_made_is_said(sallyport, tmp_path):
+    """`check`, the start and a reload: until it is mended, programs go on with the files of before."""
+    directory = init(init(tmp_path / "authority"))
+    policy = f'[authority]\ndirectory = "{directory}"\n\n[[rule]]\nname = "seen"\nconnect = "intercept"\n'
+    said = f"{directory}/next.pem has mode 0666"
+    stays = f"until that is mended, {directory}/authorities.pem and {directory}/bundle.pem stay as they are"
+    before = (directory / "bundle.pem").read_bytes()
+    proxy = sallyport(policy=policy)
+    (directory / "next.pem").chmod(0o666)
+    (directory / "bundle.pem").write_text("something else")
+    checked = command("check", "--config", proxy.configuration)
+    assert checked.returncode == 0 and ": warning: rule 'seen' intercepts, and " + said in checked.stdout
+    assert stays in checked.stdout
+    for start in (lambda: proxy, lambda: sallyport(policy=policy)):
+        begun = start()
+        if begun is proxy:
+            proxy.reload(policy=policy)
+        warning = begun.log.wait_for(lambda entry: stays in entry.get("message", ""))
+        assert warning["level"] == "warning" and warning["message"].startswith(said)
+    assert (directory / "bundle.pem").read_text() == "something else"
+    (directory / "next.pem").chmod(0o644)
+    assert "stay as they are" not in command("check", "--config", proxy.configuration).stdout
+    proxy.reload(policy=policy)
+    assert (directory / "bundle.pem").read_bytes() == before
+
+
 def test_check_looks_for_the_authority_that_a_rule_needs(tmp_path):
     """`run` would refuse to start, and `check` says so where the rule stands."""
     configuration = tmp_path / "sallyport.toml"
