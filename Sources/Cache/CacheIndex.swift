@@ -72,9 +72,11 @@ public struct CacheIndex: Sendable {
   /// The keys of each resource, by its hash, including those of other users and credentials.
   private var keys: [Int: [CacheKey]] = [:]
   /// When each resource last changed, by its hash, in milliseconds since 1970, and the latest change among those no
-  /// longer listed.
+  /// longer listed, or the latest purge.
   private var changed: [Int: Int64] = [:]
   private var changedBefore = Int64.min
+  /// Of files, nothing is restored that was asked for before.
+  private var forgottenBefore = Int64.min
 
   public private(set) var bytes = 0
   public private(set) var count = 0
@@ -136,6 +138,10 @@ public struct CacheIndex: Sendable {
       answer.content.giveUp()
       return []
     }
+    return place(answer)
+  }
+
+  private mutating func place(_ answer: StoredAnswer) -> [StoredAnswer] {
     if !unstorable.isEmpty { unstorable[answer.key] = nil }
     var entry = entries[answer.key] ?? Entry()
     var replaced: [StoredAnswer] = []
@@ -161,15 +167,18 @@ public struct CacheIndex: Sendable {
     return replaced
   }
 
-  /// Inserts an answer that was restored from its file, unless there already is one for the same request. Returns
-  /// whether this file's answer is in the store.
+  /// Inserts an answer that was restored from its file, unless there already is one for the same request, or its
+  /// resource has changed. What an operator purges is removed from the files before that is over, and changes that are
+  /// no longer listed were: neither counts here. Returns whether this file's answer is in the store.
   public mutating func restore(_ answer: StoredAnswer) -> Bool {
+    let last = max(changed[answer.key.resourceHash] ?? .min, forgottenBefore)
+    if answer.head.requested <= last { return false }
     for slot in entries[answer.key]?.slots ?? [] {
       if let node = nodes[slot], node.answer.head.selecting == answer.head.selecting {
         return node.answer.file == answer.file
       }
     }
-    insert(answer)
+    _ = place(answer)
     return true
   }
 
@@ -199,7 +208,11 @@ public struct CacheIndex: Sendable {
   }
 
   private func slot(of answer: StoredAnswer) -> Int? {
-    entries[answer.key]?.slots.first { nodes[$0]?.answer.content === answer.content }
+    // An answer that left and was restored from its file has another content.
+    entries[answer.key]?.slots.first { slot in
+      guard let present = nodes[slot]?.answer else { return false }
+      return present.content === answer.content || answer.file != nil && present.file == answer.file
+    }
   }
 
   // MARK: Purging
@@ -216,7 +229,8 @@ public struct CacheIndex: Sendable {
       changedBefore = max(changedBefore, changed.values.max() ?? changedBefore)
       changed.removeAll()
     }
-    changed[hash] = now
+    // Of two that are told at once, the later one may come first.
+    changed[hash] = max(changed[hash] ?? now, now)
     // Who asks from here on wants the new state.
     for (key, flying) in flights where key.resourceHash == hash {
       flights[key] = flying.map { $0.outdated }
@@ -229,10 +243,16 @@ public struct CacheIndex: Sendable {
   /// An operator purges the store: answers to requests sent before `now` are not stored.
   public mutating func forgetWhatWasAskedFor(before now: Int64) { changedBefore = max(changedBefore, now) }
 
+  /// A purge could not wait for the disk any longer: what it means may still be in files.
+  public mutating func forgetFiles(before now: Int64) { forgottenBefore = max(forgottenBefore, now) }
+
   /// Whether the resource changed at or after a moment. An answer requested at that moment may be of the earlier state.
   public func wasChanged(_ key: CacheKey, since requested: Int64) -> Bool {
     requested <= changedBefore || !changed.isEmpty && changed[key.resourceHash].map { requested <= $0 } ?? false
   }
+
+  /// Whether anything has changed since the store was opened.
+  public var knowsChanges: Bool { !changed.isEmpty || changedBefore > .min }
 
   /// The number of slots, for walking them in steps.
   public var slots: Int { nodes.count }

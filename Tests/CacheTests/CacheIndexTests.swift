@@ -30,6 +30,8 @@ private final class Index {
     index.removeAll(ofResource: key(name), now: now)
     return index.count < before
   }
+  func forgetFiles(before now: Int64) { index.forgetFiles(before: now) }
+  func restore(_ answer: StoredAnswer) -> Bool { index.restore(answer) }
   func forgetWhatWasAskedFor(before now: Int64) { index.forgetWhatWasAskedFor(before: now) }
   func answers(in range: Range<Int>) -> [StoredAnswer] { index.answers(in: range) }
   func remove(in range: Range<Int>, where isMeant: (StoredAnswer) -> Bool) -> Int {
@@ -76,10 +78,12 @@ private func reader(_ number: Int) -> Content.Reader { Content.Reader(worker: 0,
 
 @Suite struct CacheIndexTests {
   private static func stored(
-    _ name: String, _ lines: [String] = [], asked: [String] = [], content: Content = Content(announced: nil)
+    _ name: String, _ lines: [String] = [], asked: [String] = [], content: Content = Content(announced: nil),
+    file: UInt64? = nil
   ) -> StoredAnswer {
     StoredAnswer(
-      key: key(name), url: Array(name.utf8), host: "a", rule: "r", answer(200, lines, to: request(asked)), content)
+      key: key(name), url: Array(name.utf8), host: "a", rule: "r", answer(200, lines, to: request(asked)), content,
+      file: file)
   }
 
   private static func index(_ limit: Int = 1 << 20, purgeTo: Double = 0.5) -> Index {
@@ -201,6 +205,50 @@ private func reader(_ number: Int) -> Content.Reader { Content.Reader(worker: 0,
     #expect(index.answer("1") == nil)
     #expect(index.count == 0 && index.bytes == 0)
     #expect(!earlier.content.isWhole, "what its readers have had is given up")
+  }
+
+  /// The clock is read before the lock is taken: of two that are told of a change, the later one may come first.
+  @Test func aChangeThatIsToldLateChangesNothingBack() {
+    let index = Self.index()
+    _ = index.removeAll("1", now: later(1))
+    _ = index.removeAll("1", now: later(-1))
+    index.insert(Self.stored("1"))
+    #expect(index.answer("1") == nil)
+  }
+
+  /// A file that the purge did not mean is still there; one whose URL has changed is no answer.
+  @Test func whatIsInAFileOutlivesAPurgeAndNoChange() {
+    let index = Self.index()
+    let answer = Self.stored("1", content: Content(inFile: 9, trailers: []))
+    index.forgetWhatWasAskedFor(before: later(9))
+    #expect(index.restore(answer))
+    #expect(index.answer("1") === answer)
+    #expect(index.removeAll("1", now: later(9)))
+    #expect(!index.restore(answer))
+    #expect(index.answer("1") == nil)
+  }
+
+  @Test func nothingIsRestoredAfterAPurgeThatTheDiskHasNotDone() {
+    let index = Self.index()
+    index.forgetFiles(before: later(-1))
+    #expect(index.restore(Self.stored("1", file: 1)))
+    index.forgetFiles(before: later(0))
+    #expect(!index.restore(Self.stored("2", file: 2)))
+    index.insert(Self.stored("3"))
+    #expect(index.count == 2, "what comes from the origin is stored")
+  }
+
+  /// An exchange has an answer that left the memory and came back from its file for another, and removes it.
+  @Test func anAnswerIsRemovedByItsFileToo() {
+    let index = Self.index()
+    let (had, restored, other) = (Self.stored("1", file: 7), Self.stored("1", file: 7), Self.stored("1", file: 8))
+    index.insert(other)
+    index.remove(had)
+    #expect(index.answer("1") === other)
+    index.insert(restored)
+    index.remove(had)
+    #expect(index.answer("1") == nil)
+    #expect(index.bytes == 0)
   }
 
   @Test func whatIsAskedForAfterAChangeIsStored() {

@@ -21,8 +21,8 @@ def on_disk(cached, sallyport, raw_client, tmp_path):
     """A function that starts a daemon whose store is in one directory, all of them before the same origin."""
     first = []
 
-    def start(directory=tmp_path / "store", memory: str = "8MiB") -> Stored:
-        store = f'directory = "{directory}"\nmemory = "{memory}"'
+    def start(directory=tmp_path / "store", memory: str = "8MiB", object: str = "1GiB") -> Stored:
+        store = f'directory = "{directory}"\nmemory = "{memory}"\nobject = "{object}"'
         if not first:
             first.append(cached(store=store))
             return first[0]
@@ -159,6 +159,37 @@ def test_a_purge_and_an_unsafe_method_remove_files(on_disk, tmp_path):
     assert not [path for path in (tmp_path / "store" / "objects").rglob("*") if path.is_file()]
     assert "0 answers" in before.proxy.admin.text("/v1/cache")
     assert bodies
+
+
+def test_a_purge_of_one_url_leaves_the_files_of_the_others(on_disk, tmp_path):
+    """What only the disk has was asked for before the purge, too."""
+    before = on_disk()
+    bodies = store(before, tmp_path)
+    ended(before, "terminate")
+    after = on_disk()
+    purged = f"/v1/cache/purge?url=http://{after.authority}/one"
+    assert after.proxy.admin.ask(purged, method="POST").status == 200
+    check_hit(after.ask("/large"), bodies["/large"])
+    check_forwarded(after.ask("/one"), "uri-miss", bodies["/one"])
+
+
+def test_what_turns_out_to_be_too_long_holds_no_file(on_disk, tmp_path):
+    """The origin has not said how long it is, and others read it to its end."""
+    stored = on_disk(object="1MiB")
+    for number in range(3):
+        stored.site.say(f"/{number}", said(FRESH, body=LARGE, framing="chunked"))
+        assert stored.ask(f"/{number}").body == LARGE
+    stored.site.say("/short", said(FRESH))
+    stored.ask("/short")
+    wait_until_written(stored, 1)
+    directory = f"/proc/{stored.proxy.process.pid}/fd"
+
+    def held() -> list[str]:
+        links = [os.path.join(directory, name) for name in os.listdir(directory)]
+        found = [os.readlink(link) for link in links if os.path.islink(link)]
+        return [path for path in found if path.startswith(str(tmp_path)) and path.endswith(" (deleted)")]
+
+    stored.proxy.admin.asked_until("/v1/cache", lambda page: not held())
 
 
 def test_what_was_changed_while_it_was_written_is_not_found_again(on_disk, tmp_path):

@@ -18,6 +18,8 @@ final class DiskFiles: @unchecked Sendable {
     let file: UInt64
     let key: CacheKey
     let bytes: UInt64
+    /// When the request was sent, in milliseconds since 1970.
+    let requested: Int64
   }
 
   private let directory: StoreDirectory
@@ -206,9 +208,11 @@ final class DiskFiles: @unchecked Sendable {
     .map { "\($0) BETWEEN 0 AND \(1 << 53)" }.joined(separator: " AND ")
 
   private func readRows() throws {
-    try database.run("SELECT file, key, bytes FROM answers WHERE \(Self.plausible) ORDER BY file") { row in
+    try database.run("SELECT file, key, bytes, requested FROM answers WHERE \(Self.plausible) ORDER BY file") { row in
       rows.append(
-        Row(file: UInt64(row[0].integer), key: CacheKey(bytes: row[1].blob), bytes: UInt64(row[2].integer)))
+        Row(
+          file: UInt64(row[0].integer), key: CacheKey(bytes: row[1].blob), bytes: UInt64(row[2].integer),
+          requested: row[3].integer))
       return true
     }
     // Nothing of ours has written the others.

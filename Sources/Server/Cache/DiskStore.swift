@@ -58,10 +58,17 @@ final class DiskStore: Sendable {
   private let tell: @Sendable (String) -> Void
   private let wake: @Sendable ([Content.Reader], StoreEvent) -> Void
   private let insert: @Sendable (StoredAnswer, UInt64) -> Bool
-  private let isCurrent: @Sendable (StoredAnswer) -> Bool
+  private let changed: @Sendable ([Asked]) -> [UInt64]
   private let targets: [[UInt8]]
 
   enum StoreEvent: Sendable { case content, fetch }
+
+  /// An answer in a file, and when the request for it was sent, in milliseconds since 1970.
+  struct Asked {
+    let file: UInt64
+    let key: CacheKey
+    let requested: Int64
+  }
 
   /// How often a directory that another process owns is tried again, and how long nothing is written after a fault, in
   /// milliseconds.
@@ -69,13 +76,14 @@ final class DiskStore: Sendable {
   private static let pauseMilliseconds: Int64 = 30_000
 
   /// `tell` logs a sentence. `wake` informs readers and fetches through their loops. `insert`: an answer was rebuilt
-  /// from its file; false: there is a newer one. `isCurrent`: nothing has changed its URL since it was asked for.
+  /// from its file; false: there is a newer one. `changed`: those of some answers whose URL has changed since they were
+  /// asked for.
   init(
     _ storage: CacheStorage, directory: String, tell: @escaping @Sendable (String) -> Void,
     wake: @escaping @Sendable ([Content.Reader], StoreEvent) -> Void,
-    insert: @escaping @Sendable (StoredAnswer, UInt64) -> Bool, isCurrent: @escaping @Sendable (StoredAnswer) -> Bool
+    insert: @escaping @Sendable (StoredAnswer, UInt64) -> Bool, changed: @escaping @Sendable ([Asked]) -> [UInt64]
   ) {
-    self.isCurrent = isCurrent
+    self.changed = changed
     self.storage = storage
     self.directory = directory
     self.tell = tell
@@ -170,15 +178,16 @@ final class DiskStore: Sendable {
 
   // MARK: For the daemon's thread
 
-  /// Runs `body` on the files, after all earlier jobs, and waits for it; at most this long.
-  func operate(milliseconds: Int32, _ body: @escaping @Sendable (DiskFiles?) -> Void) {
+  /// Runs `body` on the files, after all earlier jobs, and waits for it; at most this long. Returns whether it is done.
+  @discardableResult
+  func operate(milliseconds: Int32, _ body: @escaping @Sendable (DiskFiles?) -> Void) -> Bool {
     let done = Completion()
     post(
       .operate { files in
         body(files)
         done.signal()
       })
-    done.wait(milliseconds: milliseconds)
+    return done.wait(milliseconds: milliseconds)
   }
 
   /// Gives the directory back; `released` is called once others can have it.
@@ -222,7 +231,14 @@ final class DiskStore: Sendable {
       shared.isOpen = true
       shared.fault = nil
     }
+    // After a reload, the store before this one had the directory until now: a change that only this one was told of is
+    // still to be made there. From here on, changes find the rows in the table.
+    let outdated = changed(files.rows.map { Asked(file: $0.file, key: $0.key, requested: $0.requested) })
     files.rows = []
+    if outdated.isEmpty { return }
+    shared.withLock { shared in for file in outdated { shared.table.remove(file) } }
+    removed.note(outdated)
+    post(.remove(outdated))
   }
 
   /// Opens the directory and learns what is in it.
@@ -377,8 +393,13 @@ final class DiskStore: Sendable {
       case .operate, .retry, .stop: break
       }
     }
-    let purged = shared.withLock { $0.table.purge() }
-    for number in noted + purged { attempt { () throws(DatabaseFault) in try files.remove(number) } }
+    // With a note each: until they are gone, a change of their URLs no longer finds them in the table.
+    noted += shared.withLock { shared in
+      let purged = shared.table.purge()
+      if !purged.isEmpty { removed.note(purged) }
+      return purged
+    }
+    for number in noted { attempt { () throws(DatabaseFault) in try files.remove(number) } }
     attempt(files.commit)
     if fault == nil { removed.removed(noted.count) }
     files.sweep()
@@ -403,8 +424,10 @@ final class DiskStore: Sendable {
       if answer.content.wrote(part.bytes.count), let fetch = answer.content.fetch { wake([fetch], .fetch) }
     }
     switch answer.content.filing {
-    // Another job reports the rest.
-    case .growing: return nil
+    // Another job reports the rest, unless it turned out to be too long: then nobody writes it.
+    case .growing:
+      if !answer.content.spills { forget(number, answer, files) }
+      return nil
     case .broken:
       if !answer.content.isSalvaged { abandon(number, files) }
       return nil
@@ -421,10 +444,9 @@ final class DiskStore: Sendable {
     }
     guard let isWanted else { return nil }
     // A change is recorded before it looks into the table, so it is seen here or sees the answer there.
-    guard isWanted, isCurrent(answer) else {
-      // Present readers continue; no one else gets it.
-      shared.withLock { $0.table.remove(number) }
-      files.forget(number, answer.content)
+    let asked = Asked(file: number, key: answer.key, requested: answer.head.requested)
+    guard isWanted, changed([asked]).isEmpty else {
+      forget(number, answer, files)
       return nil
     }
     do {
@@ -435,6 +457,15 @@ final class DiskStore: Sendable {
       abandon(number, files)
       return error.description
     }
+  }
+
+  /// Present readers continue; no one else gets it.
+  private func forget(_ number: UInt64, _ answer: StoredAnswer, _ files: DiskFiles) {
+    shared.withLock { shared in
+      shared.table.remove(number)
+      shared.discarded.remove(number)
+    }
+    files.forget(number, answer.content)
   }
 
   private func load(_ answer: StoredAnswer, _ chunks: Range<Int>, files: DiskFiles) {
@@ -458,15 +489,17 @@ final class DiskStore: Sendable {
     // The newest first: of two answers to the same request, the newer one is valid.
     for number in shared.withLock({ $0.table.files(of: key) }).reversed() {
       guard let found = try? files.answer(number, key, targets: targets) else {
-        shared.withLock { $0.table.remove(number) }
-        try? files.remove(number)
+        drop(number, files)
         continue
       }
-      if let answer = found.answer, !insert(answer, number) {
-        shared.withLock { $0.table.remove(number) }
-        try? files.remove(number)
-      }
+      if let answer = found.answer, !insert(answer, number) { drop(number, files) }
     }
+  }
+
+  /// The file goes first: from then on it is no answer, whatever becomes of its row.
+  private func drop(_ number: UInt64, _ files: DiskFiles) {
+    try? files.remove(number)
+    shared.withLock { $0.table.remove(number) }
   }
 }
 

@@ -52,17 +52,16 @@ final class SharedCache: Sendable {
           }
         },
         insert: { answer, file in
-          // A removal takes the answer out of the disk's table first, and then out of the index; a change is recorded
-          // in the index before either. So here it is no longer in the table, or has changed, or will be removed from
-          // the index.
-          index.withLock { index in
-            guard holder.disk?.holds(file) ?? true, !index.wasChanged(answer.key, since: answer.head.requested) else {
-              return false
-            }
-            return index.restore(answer)
-          }
+          // A removal takes the answer out of the disk's table first, and then out of the index. So here it is no
+          // longer in the table, or will be removed from the index.
+          index.withLock { index in (holder.disk?.holds(file) ?? true) && index.restore(answer) }
         },
-        isCurrent: { answer in index.withLock { !$0.wasChanged(answer.key, since: answer.head.requested) } })
+        changed: { answers in
+          index.withLock { index in
+            if !index.knowsChanges { return [] }
+            return answers.filter { index.wasChanged($0.key, since: $0.requested) }.map(\.file)
+          }
+        })
     }
     holder.disk = disk
   }
@@ -131,9 +130,10 @@ final class SharedCache: Sendable {
   /// The resource has changed. When, the clock says and not the turn of a loop: that may have begun before a request of
   /// another loop, which then asked for the earlier state and would seem to have asked after the change.
   func removeAll(ofResource key: CacheKey) {
+    disk?.discardAll(ofResource: key)
     let now = time
     with { $0.removeAll(ofResource: key, now: now) }
-    // What is being written or rebuilt meanwhile is refused because of that, or is found by this.
+    // What has been written since the first look did not know of the change.
     disk?.discardAll(ofResource: key)
   }
 
@@ -187,11 +187,12 @@ final class SharedCache: Sendable {
     // The disk first: an answer rebuilt from its files meanwhile is found in memory.
     let files = Locked<Set<UInt64>>([])
     if let disk {
-      disk.operate(milliseconds: Self.diskMilliseconds) { stored in
+      let isDone = disk.operate(milliseconds: Self.diskMilliseconds) { stored in
         guard let stored else { return }
         let purged = disk.purge(stored, narrowed: selection.columns) { selection.includes(ListedAnswer($0), at: now) }
         files.withLock { $0 = purged }
       }
+      if !isDone { with { $0.forgetFiles(before: now) } }
     }
     let removed = Locked(files.withLock { $0.count })
     walk { answer in

@@ -393,7 +393,8 @@ extension Conversation {
         if isServed {
           readUpstream(worker)
         } else {
-          // The URL was changed meanwhile, and the part that it continues is gone.
+          // The URL was changed meanwhile, and the part that it continues is gone. Unless others wait, so is the fetch.
+          fetch.readersMoved()
           caching.askAgain()
           askAgain(caching, worker)
         }

@@ -81,10 +81,14 @@ public final class Completion: Sendable {
 
   public func signal() { sem_post(semaphore) }
 
-  /// Waits until it is signalled, at most this long.
-  public func wait(milliseconds: Int32) {
+  /// Waits until it is signalled, at most this long. Returns whether it was.
+  @discardableResult
+  public func wait(milliseconds: Int32) -> Bool {
     let end = Clock.wall + Int64(milliseconds)
     var time = timespec(tv_sec: Int(end / 1000), tv_nsec: Int(end % 1000) * 1_000_000)
-    while sem_timedwait(semaphore, &time) < 0, errno == EINTR {}
+    while sem_timedwait(semaphore, &time) < 0 {
+      if errno != EINTR { return false }
+    }
+    return true
   }
 }
