@@ -51,8 +51,8 @@ VENV := .build/venv
 # rest would only wait for it.
 PYTEST = $(VENV)/bin/pytest -q -n $$((2 * $$(nproc))) --dist worksteal --maxfail 30
 LOGGED = 2>&1 | tee .build/$@.log
-# Of what pytest and Swift Testing print: a test that failed and why, and the closing line.
-FAILURES := '^(FAILED|ERROR|E ) |^✘|^=+ .* =+$$|^[0-9]+ (passed|failed|error)'
+# Of what pytest, Swift Testing and the compiler print: what failed and why, and the closing line.
+FAILURES := '^(FAILED|ERROR|E |INTERNALERROR>) |^✘|^=+ .* =+$$|^[0-9]+ (passed|failed|error)|^/[^ ]+: error: |^error: |Fatal error'
 
 .PHONY: all build build-tests run test unit-test end-to-end-test system-test sanitizer-test bench fuzz soak format lint install deb
 .PHONY: clean build-packages test-packages bench-packages fuzz-packages deb-packages system-test-packages
@@ -86,7 +86,8 @@ system-test-packages:
 	$(call need,$(BUILD_PACKAGES) $(TEST_PACKAGES) $(SYSTEM_TEST_PACKAGES))
 
 build: build-packages
-	swift build $(SWIFT_FLAGS)
+	@mkdir -p .build
+	swift build $(SWIFT_FLAGS) $(LOGGED)
 
 run: build
 	$(BINARY) run $(PROXY_ARGUMENTS)
@@ -95,12 +96,13 @@ run: build
 # which mostly wait for it to boot, and after them those that run the program. The modules' tests are built and run with
 # what these leave of the processors. Whoever ends last, what failed is said once more after it.
 test: test-packages system-test-packages
-	@rm -f .build/*-test.log
+	@rm -f .build/*.log
 	$(MAKE) --no-print-directory -j 3 --output-sync=target AFTER=system-test $(VENV)/installed end-to-end-test unit-test || \
-	  { status=$$?; echo 'What failed:'; grep -hE $(FAILURES) .build/*-test.log | tail -n 60; exit $$status; }
+	  { status=$$?; echo 'What failed:'; grep -ahsE $(FAILURES) .build/*.log | tail -n 60; exit $$status; }
 
 build-tests: build-packages
-	$$(chrt --idle 0 true 2>/dev/null && echo chrt --idle 0) swift build --build-tests $(TEST_FLAGS)
+	@mkdir -p .build
+	$$(chrt --idle 0 true 2>/dev/null && echo chrt --idle 0) swift build --build-tests $(TEST_FLAGS) $(LOGGED)
 
 unit-test: build-tests
 	nice swift test --skip-build $(TEST_FLAGS) $(LOGGED)

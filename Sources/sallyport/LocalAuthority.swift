@@ -25,8 +25,7 @@ struct LocalAuthority {
     let seconds = Clock.wall / 1000
     return directory.load(key: settings.key, at: seconds).map { authority in
       switch trustFiles(at: seconds) {
-      // Best effort: 'sallyport env' reports files that are out of date.
-      case .success(let files): _ = files.refresh()
+      case .success(let files): tell(of: files.refresh(), warn: warn)
       case .failure(let fault): warn(staleness(fault))
       }
       return authority
@@ -35,6 +34,17 @@ struct LocalAuthority {
 
   private func trustFiles(at seconds: Int64) -> Result<TrustFiles, any Error> {
     Result { try TrustFiles(directory, anchors: trust.pem, at: seconds) }
+  }
+
+  /// Of files that are not there, `sallyport env` tells those who would be pointed at them.
+  private func tell(of states: TrustFiles.States, warn: (String) -> Void) {
+    let files = [
+      (states.authorities, directory.authoritiesPath), (states.bundle, directory.bundlePath),
+      (states.javaStore, directory.javaStorePath),
+    ]
+    for (state, path) in files where state == .stale {
+      warn("\(path) is out of date and cannot be written; until that is mended, programs go on with it")
+    }
   }
 
   private func staleness(_ fault: any Error) -> String {
@@ -55,19 +65,24 @@ struct LocalAuthority {
     // This user may not read the key, and the loader has already reported that.
     guard let rule = interceptingRule, !settings.isKeyWithheld else { return [] }
     let seconds = Clock.wall / 1000
-    let fault: AuthorityDirectoryFault
+    func diagnostic(_ severity: Diagnostic.Severity, _ sentence: String) -> Diagnostic {
+      Diagnostic(severity, at: rule.location, "rule '\(rule.name)' intercepts, and \(sentence)")
+    }
+    var found: [Diagnostic] = []
     switch directory.load(key: settings.key, at: seconds) {
     case .success(let authority):
-      var sentences: [String] = []
       if let words = ExpiryNotice.words(authority.certificate.certificate.notAfter, now: seconds) {
-        sentences.append(
-          "the certificate \(directory.certificatePath(.active)) \(words); 'sallyport ca init' makes the next one")
+        let path = directory.certificatePath(.active)
+        found.append(diagnostic(.warning, "the certificate \(path) \(words); 'sallyport ca init' makes the next one"))
       }
-      if case .failure(let fault) = trustFiles(at: seconds) { sentences.append(staleness(fault)) }
-      return sentences.map { Diagnostic(.warning, at: rule.location, "rule '\(rule.name)' intercepts, and \($0)") }
-    case .failure(let found): fault = found
+    case .failure(let fault):
+      found.append(diagnostic(directory.hasAuthority && !Process.isRoot ? .warning : .error, "\(fault)"))
     }
-    let severity: Diagnostic.Severity = directory.hasAuthority && !Process.isRoot ? .warning : .error
-    return [Diagnostic(severity, at: rule.location, "rule '\(rule.name)' intercepts, and \(fault)")]
+    // What keeps the authority from being loaded is not said twice.
+    if case .failure(let fault) = trustFiles(at: seconds), !found.contains(where: { $0.message.hasSuffix("\(fault)") })
+    {
+      found.append(diagnostic(.warning, staleness(fault)))
+    }
+    return found
   }
 }

@@ -22,7 +22,7 @@ from cryptography import x509
 from cryptography.hazmat.primitives import serialization
 
 from certificates import openssl
-from conftest import need
+from conftest import need, with_mounts
 from proxy import binary, clean_environment, command
 from tls_world import DAY, NOW, certify
 
@@ -834,10 +834,30 @@ def test_what_keeps_the_files_of_programs_from_being_made_is_said(sallyport, tmp
         warning = begun.log.wait_for(lambda entry: stays in entry.get("message", ""))
         assert warning["level"] == "warning" and warning["message"].startswith(said)
     assert (directory / "bundle.pem").read_text() == "something else"
+    # A key that only the daemon may read keeps nobody from being told of it.
+    (directory / "authority.key").chmod(0o644)
+    checked = command("check", "--config", proxy.configuration)
+    assert checked.returncode == 1 and "authority.key" in checked.stdout and said in checked.stdout
+    (directory / "authority.key").chmod(0o600)
     (directory / "next.pem").chmod(0o644)
     assert "stay as they are" not in command("check", "--config", proxy.configuration).stdout
     proxy.reload(policy=policy)
     assert (directory / "bundle.pem").read_bytes() == before
+
+
+def test_a_file_of_programs_that_cannot_be_written_is_said(sallyport, tmp_path):
+    """Of a file that is as it should be, nothing; of one that is another's, that programs go on with it."""
+    directory = init(tmp_path / "authority")
+    policy = f'[authority]\ndirectory = "{directory}"\n\n[[rule]]\nname = "seen"\nconnect = "intercept"\n'
+    shut = with_mounts(f"mount --bind {directory} {directory}; mount -o remount,bind,ro {directory}")
+    silent = sallyport(policy=policy, prefix=shut)
+    (directory / "bundle.pem").write_text("something else")
+    silent.reload(policy=policy)
+    said = [entry for entry in silent.log.snapshot() if "out of date" in entry.get("message", "")]
+    assert [entry["message"] for entry in said] == [
+        f"{directory}/bundle.pem is out of date and cannot be written; until that is mended, programs go on with it"
+    ]
+    assert said[0]["level"] == "warning" and (directory / "bundle.pem").read_text() == "something else"
 
 
 def test_check_looks_for_the_authority_that_a_rule_needs(tmp_path):

@@ -52,8 +52,9 @@ class Times:
         self.begun, self.delay = time.monotonic(), self.run_delay()
 
     def __exit__(self, *_) -> None:
+        # Who asks and who serves may have waited at the same time: the longer wait is the least that both took.
+        waited = max(after - before for before, after in zip(self.delay, self.run_delay(), strict=True))
         self.seconds.append(time.monotonic() - self.begun)
-        waited = sum(after - before for before, after in zip(self.delay, self.run_delay(), strict=True))
         self.own_seconds.append(self.seconds[-1] - waited)
 
     def run_delay(self) -> tuple[float, float]:
