@@ -522,6 +522,11 @@ def configure(directory: Path, authority: Path) -> Path:
     return path
 
 
+def intercepting(authority: Path) -> str:
+    """A policy of which rule 'seen', on line 4, needs the authority."""
+    return f'[authority]\ndirectory = "{authority}"\n\n[[rule]]\nname = "seen"\nconnect = "intercept"\n'
+
+
 def env(configuration: Path, shell: str = "sh", prefix: tuple[str, ...] = ()) -> str:
     done = subprocess.run(
         [*prefix, binary(), "env", "--config", configuration, "--shell", shell],
@@ -791,9 +796,7 @@ def test_check_warns_of_an_authority_that_ends_soon_and_of_its_directory(tmp_pat
     """Without an authority the daemon does not start, so its end is told of before."""
     configuration = tmp_path / "sallyport.toml"
     directory = tmp_path / "authority"
-    configuration.write_text(
-        f'[authority]\ndirectory = "{directory}"\n\n[[rule]]\nname = "seen"\nconnect = "intercept"\n'
-    )
+    configuration.write_text(intercepting(directory))
     directory.mkdir(mode=0o755)
     for days, words in ((29.5, "expires on "), (31, None)):
         soon = certify("Soon", authority=True, path_length=0, starts=NOW - 30 * DAY, ends=NOW + days * DAY)
@@ -817,7 +820,7 @@ def test_check_warns_of_an_authority_that_ends_soon_and_of_its_directory(tmp_pat
 def test_what_keeps_the_files_of_programs_from_being_made_is_said(sallyport, tmp_path):
     """`check`, the start and a reload: until it is mended, programs go on with the files of before."""
     directory = init(init(tmp_path / "authority"))
-    policy = f'[authority]\ndirectory = "{directory}"\n\n[[rule]]\nname = "seen"\nconnect = "intercept"\n'
+    policy = intercepting(directory)
     said = f"{directory}/next.pem has mode 0666"
     stays = f"until that is mended, {directory}/authorities.pem and {directory}/bundle.pem stay as they are"
     before = (directory / "bundle.pem").read_bytes()
@@ -848,7 +851,7 @@ def test_what_keeps_the_files_of_programs_from_being_made_is_said(sallyport, tmp
 def test_a_file_of_programs_that_cannot_be_written_is_said(sallyport, tmp_path):
     """Of a file that is as it should be, nothing; of one that is another's, that programs go on with it."""
     directory = init(tmp_path / "authority")
-    policy = f'[authority]\ndirectory = "{directory}"\n\n[[rule]]\nname = "seen"\nconnect = "intercept"\n'
+    policy = intercepting(directory)
     shut = with_mounts(f"mount --bind {directory} {directory}; mount -o remount,bind,ro {directory}")
     silent = sallyport(policy=policy, prefix=shut)
     (directory / "bundle.pem").write_text("something else")
@@ -863,9 +866,7 @@ def test_a_file_of_programs_that_cannot_be_written_is_said(sallyport, tmp_path):
 def test_check_looks_for_the_authority_that_a_rule_needs(tmp_path):
     """`run` would refuse to start, and `check` says so where the rule stands."""
     configuration = tmp_path / "sallyport.toml"
-    configuration.write_text(
-        f'[authority]\ndirectory = "{tmp_path}/authority"\n\n[[rule]]\nname = "seen"\nconnect = "intercept"\n'
-    )
+    configuration.write_text(intercepting(tmp_path / "authority"))
     missing = command("check", "--config", configuration)
     assert missing.returncode == 1
     assert f"{configuration}:4:1: error: rule 'seen' intercepts" in missing.stdout
