@@ -275,7 +275,9 @@ def following(machine: Machine) -> Iterator[None]:
 
     def read() -> None:
         for line in process.stdout:
-            machine.journal.append(json.loads(line))
+            # The last one may have been cut when journalctl was killed.
+            if line.endswith(b"\n"):
+                machine.journal.append(json.loads(line))
 
     thread = threading.Thread(target=read, daemon=True)
     thread.start()
