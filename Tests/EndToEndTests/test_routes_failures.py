@@ -5,11 +5,13 @@ does not happen is asserted each time. What is tried after a failure, where a ru
 test_routes_fallback.py. SOCKS5 and TLS have failures of their own: test_routes_socks.py, test_routes_tls.py.
 """
 
+import queue
 from dataclasses import dataclass
 
 import pytest
 
 from dns_server import Answer
+from journal import DEADLINE_SECONDS
 from origins import answering, unused_port
 from parents import ADA, BASIC, PASSWORD, ask, programs, real_parent, refused, route, routed, secure_parent
 from problems import check_problem
@@ -318,12 +320,20 @@ def test_a_parent_that_dies_in_a_body(scripted_parent, routed, origin, raw_clien
 
 
 def test_a_client_that_leaves_ends_what_was_asked_of_a_parent(scripted_parent, routed, origin, raw_client):
-    parent = scripted_parent(says_and_stays(b""))
+    asked = queue.Queue()
+
+    def script(connection) -> None:
+        connection.read_request()
+        asked.put(None)
+        connection.wait_for_end()
+
+    parent = scripted_parent(script)
     proxy = routed(route("office", parent.via), "office")
     for way, number in (("CONNECT", 0), ("GET", 1)):
         client = raw_client(proxy)
         client.send(ask(way, origin.port))
-        parent.events.wait_for(lambda event: event == ("accepted", number))
+        # Before that, nothing is asked of it yet: the connection is kept for others.
+        asked.get(timeout=DEADLINE_SECONDS)
         client.reset()
         parent.wait_for("done", number)
 
