@@ -426,7 +426,7 @@ final class DiskStore: Sendable {
     switch answer.content.filing {
     // Another job reports the rest, unless it turned out to be too long: then nobody writes it.
     case .growing:
-      if !answer.content.spills { forget(number, answer, files) }
+      if !answer.content.spills { forget(number, answer, in: files) }
       return nil
     case .broken:
       if !answer.content.isSalvaged { abandon(number, files) }
@@ -446,7 +446,7 @@ final class DiskStore: Sendable {
     // A change is recorded before it looks into the table, so it is seen here or sees the answer there.
     let asked = Asked(file: number, key: answer.key, requested: answer.head.requested)
     guard isWanted, changed([asked]).isEmpty else {
-      forget(number, answer, files)
+      forget(number, answer, in: files)
       return nil
     }
     do {
@@ -460,7 +460,7 @@ final class DiskStore: Sendable {
   }
 
   /// Present readers continue; no one else gets it.
-  private func forget(_ number: UInt64, _ answer: StoredAnswer, _ files: DiskFiles) {
+  private func forget(_ number: UInt64, _ answer: StoredAnswer, in files: DiskFiles) {
     shared.withLock { shared in
       shared.table.remove(number)
       shared.discarded.remove(number)
