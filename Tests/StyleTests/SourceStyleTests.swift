@@ -260,8 +260,14 @@ import Transport
 
   /// The column behind the bracket that opens the parameters of what a line declares; nil: it declares nothing with any.
   private static func parameters(in line: [UInt8]) -> Int? {
-    guard ["func ", "init(", "init?(", "init<", "subscript("].contains(where: { holds(line, $0) }) else { return nil }
-    return line.firstIndex(of: 0x28).map { $0 + 1 }
+    let declares = ["func ", "init(", "init?(", "init<", "subscript("]
+    guard declares.contains(where: { holds(line, $0) }) else { return nil }
+    // Attributes before it may have brackets of their own.
+    let text = String(decoding: line, as: UTF8.self)
+    guard let word = declares.compactMap({ text.firstRange(of: $0) }).min(by: { $0.lowerBound < $1.lowerBound }),
+      let bracket = text[word.lowerBound...].firstIndex(of: "(")
+    else { return nil }
+    return text.utf8.distance(from: text.startIndex, to: bracket) + 1
   }
 
   /// How many of the parameters that begin at a column of the first line begin with `_ `.

@@ -13,7 +13,7 @@ final class DiskFiles: @unchecked Sendable {
     var isHeld = false
   }
 
-  /// The part of a row that is known from the start.
+  /// The part of a row that is known from the start, or before there is one.
   struct Row {
     let file: UInt64
     let key: CacheKey

@@ -58,17 +58,10 @@ final class DiskStore: Sendable {
   private let tell: @Sendable (String) -> Void
   private let wake: @Sendable ([Content.Reader], StoreEvent) -> Void
   private let insert: @Sendable (StoredAnswer, UInt64) -> Bool
-  private let changed: @Sendable ([Asked]) -> [UInt64]
+  private let changed: @Sendable ([DiskFiles.Row]) -> [UInt64]
   private let targets: [[UInt8]]
 
   enum StoreEvent: Sendable { case content, fetch }
-
-  /// An answer in a file, and when the request for it was sent, in milliseconds since 1970.
-  struct Asked {
-    let file: UInt64
-    let key: CacheKey
-    let requested: Int64
-  }
 
   /// How often a directory that another process owns is tried again, and how long nothing is written after a fault, in
   /// milliseconds.
@@ -81,7 +74,8 @@ final class DiskStore: Sendable {
   init(
     _ storage: CacheStorage, directory: String, tell: @escaping @Sendable (String) -> Void,
     wake: @escaping @Sendable ([Content.Reader], StoreEvent) -> Void,
-    insert: @escaping @Sendable (StoredAnswer, UInt64) -> Bool, changed: @escaping @Sendable ([Asked]) -> [UInt64]
+    insert: @escaping @Sendable (StoredAnswer, UInt64) -> Bool,
+    changed: @escaping @Sendable ([DiskFiles.Row]) -> [UInt64]
   ) {
     self.changed = changed
     self.storage = storage
@@ -161,8 +155,7 @@ final class DiskStore: Sendable {
       if !answer.content.isFiled { shared.discarded.insert(file) }
       shared.table.remove(file)
     }
-    removed.note([file])
-    post(.remove([file]))
+    withdraw([file])
   }
 
   func discardAll(ofResource key: CacheKey) {
@@ -171,6 +164,11 @@ final class DiskStore: Sendable {
       for file in files { shared.table.remove(file) }
       return files
     }
+    withdraw(files)
+  }
+
+  /// Files that are no longer in the table: with a note each, until the thread has removed them.
+  private func withdraw(_ files: [UInt64]) {
     if files.isEmpty { return }
     removed.note(files)
     post(.remove(files))
@@ -233,12 +231,10 @@ final class DiskStore: Sendable {
     }
     // After a reload, the store before this one had the directory until now: a change that only this one was told of is
     // still to be made there. From here on, changes find the rows in the table.
-    let outdated = changed(files.rows.map { Asked(file: $0.file, key: $0.key, requested: $0.requested) })
+    let outdated = changed(files.rows)
     files.rows = []
-    if outdated.isEmpty { return }
     shared.withLock { shared in for file in outdated { shared.table.remove(file) } }
-    removed.note(outdated)
-    post(.remove(outdated))
+    withdraw(outdated)
   }
 
   /// Opens the directory and learns what is in it.
@@ -444,8 +440,9 @@ final class DiskStore: Sendable {
     }
     guard let isWanted else { return nil }
     // A change is recorded before it looks into the table, so it is seen here or sees the answer there.
-    let asked = Asked(file: number, key: answer.key, requested: answer.head.requested)
-    guard isWanted, changed([asked]).isEmpty else {
+    let row = DiskFiles.Row(
+      file: number, key: answer.key, bytes: answer.content.count, requested: answer.head.requested)
+    guard isWanted, changed([row]).isEmpty else {
       forget(number, answer, in: files)
       return nil
     }
